@@ -1,0 +1,152 @@
+package states
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// A Member is one sandbox of a pool, as the pool sees it.
+type Member struct {
+	Name string
+	// Word is its pod's state; Warming when there is no pod yet.
+	Word State
+	// Current: it has the revision the pool's template has now.
+	Current bool
+	// Refused: the API server does not accept its pod.
+	Refused bool
+	// Leaving: it is retired or being deleted.
+	Leaving bool
+	// Born is when it was created.
+	Born time.Time
+}
+
+// PoolFacts are what a pool's next step is decided from.
+type PoolFacts struct {
+	// Deleting: the pool is being deleted; its members go with it.
+	Deleting bool
+	// Replicas is how many members it shall have.
+	Replicas int
+	// Template is what is known of its template.
+	Template Presence
+	// Members are the sandboxes whose controller reference names the pool's UID,
+	// those included that the watch has not shown yet.
+	Members []Member
+	// Batch bounds how many members one pass creates or retires.
+	Batch int
+}
+
+// A Leave is a member to retire, and why.
+type Leave struct {
+	Name   string
+	Reason string
+}
+
+// The reasons a member is retired for, as the annotation says them.
+const (
+	Surplus  = "surplus"
+	Outdated = "outdated"
+)
+
+// PoolCount is what a pool's status counts.
+type PoolCount struct {
+	// Replicas are the members that are not leaving, Ready those of them that
+	// are free to take, Warming those that are starting.
+	Replicas, Ready, Warming int
+	// Leaving are the members on their way out.
+	Leaving int
+	// Updated and UpdatedReady are those of the current revision.
+	Updated, UpdatedReady int
+	// Refused are those whose pod the API server does not accept.
+	Refused int
+}
+
+// A PoolPlan is what a pool does next: how many members to create, and which to
+// retire.
+type PoolPlan struct {
+	Create int
+	Retire []Leave
+}
+
+// CountPool counts a pool's members.
+func CountPool(f PoolFacts) PoolCount {
+	var c PoolCount
+	for _, m := range f.Members {
+		if m.Leaving {
+			c.Leaving++
+			continue
+		}
+		c.Replicas++
+		switch m.Word {
+		case Ready:
+			c.Ready++
+		case Warming:
+			c.Warming++
+		case Binding, Bound, Stale: // a hand has been at the label; it counts as neither
+		}
+		if m.Current {
+			c.Updated++
+		}
+		if m.Current && m.Word == Ready {
+			c.UpdatedReady++
+		}
+		if m.Refused {
+			c.Refused++
+		}
+	}
+	return c
+}
+
+// PlanPool decides how a pool gets from the members it has to those it shall
+// have. It only ever names members of its own that are not leaving already.
+func PlanPool(f PoolFacts) PoolPlan {
+	if f.Deleting {
+		return PoolPlan{}
+	}
+	var plan PoolPlan
+	var keep []Member
+	for _, m := range f.Members {
+		switch {
+		case m.Leaving:
+		case m.Refused && !m.Current && f.Template == Present:
+			// It will never start, and what it was made from has been mended.
+			plan.Retire = append(plan.Retire, Leave{m.Name, Outdated})
+		default:
+			keep = append(keep, m)
+		}
+	}
+	if spare := len(keep) - f.Replicas; spare > 0 {
+		slices.SortFunc(keep, leastWanted)
+		for _, m := range keep[:spare] {
+			plan.Retire = append(plan.Retire, Leave{m.Name, Surplus})
+		}
+	}
+	if len(plan.Retire) > f.Batch {
+		plan.Retire = plan.Retire[:f.Batch]
+	}
+	if f.Template == Present {
+		plan.Create = min(max(f.Replicas-len(keep), 0), f.Batch)
+	}
+	return plan
+}
+
+// leastWanted orders members by how little a pool loses with them: those that
+// are not ready, then those of an older revision, then the newest.
+func leastWanted(a, b Member) int {
+	return cmp.Or(
+		rank(a.Word == Ready, b.Word == Ready),
+		rank(a.Current, b.Current),
+		b.Born.Compare(a.Born),
+		cmp.Compare(a.Name, b.Name),
+	)
+}
+
+func rank(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}

@@ -1,0 +1,298 @@
+package states
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+	"time"
+)
+
+// An Offer is the shelf's answer to a claim.
+type Offer uint8
+
+// The offers.
+const (
+	// NotAsked: the shelf was not asked.
+	NotAsked Offer = iota
+	// Taken: an entry is the claim's, to adopt now.
+	Taken
+	// InLine: a member that nobody has spoken for is starting; the claim waits
+	// for it in line and will be woken.
+	InLine
+	// Bare: nothing is ready and nothing is coming; start an own one.
+	Bare
+)
+
+// Offers lists every offer.
+var Offers = []Offer{NotAsked, Taken, InLine, Bare}
+
+// An Entry is one pool member on the shelf.
+type Entry struct {
+	// Name is the sandbox, unique in its pool.
+	Name string
+	// Node is where its pod runs; claims are spread over nodes.
+	Node string
+	// Current: it has the revision the pool's template has now.
+	Current bool
+	// Since is when it became ready; older ones go first.
+	Since time.Time
+}
+
+// A Shelf holds the members of one pool that claims may take, and the claims
+// that wait for one, first come first served. C identifies a claim.
+//
+// It is a value of memory alone: it takes no lock, reads no clock and can be
+// rebuilt from the objects at any time. What it says is never proof; the proof
+// is the guarded apply on the sandbox. It only makes losing that race rare.
+//
+// Invariants: an entry is free, or taken by exactly one claim, never both; a
+// claim waits at most once and never while it has taken an entry; while a claim
+// waits nothing is free, and no more claims wait than members are starting.
+type Shelf[C comparable] struct {
+	racks   racks
+	at      map[string]*rack // where a free entry stands, by its name
+	node    map[string]*rack
+	taken   map[C]*loan
+	by      map[string]C // who took an entry, by its name
+	coming  map[string]struct{}
+	line    []C
+	arrived map[C]time.Time
+}
+
+// A loan is an entry a claim has taken. One that cools meanwhile is not free
+// when it comes back.
+type loan struct {
+	entry  Entry
+	cooled bool
+}
+
+// NewShelf returns an empty shelf.
+func NewShelf[C comparable]() *Shelf[C] {
+	return &Shelf[C]{
+		at: map[string]*rack{}, node: map[string]*rack{},
+		taken: map[C]*loan{}, by: map[string]C{},
+		coming: map[string]struct{}{}, arrived: map[C]time.Time{},
+	}
+}
+
+// Take answers a claim that needs a sandbox. Asked again it answers the same:
+// an entry stays the claim's until Done, GiveBack or Drop.
+func (s *Shelf[C]) Take(claim C, now time.Time) (Entry, Offer) {
+	if l, ok := s.taken[claim]; ok {
+		return l.entry, Taken
+	}
+	if _, waits := s.arrived[claim]; waits {
+		return Entry{}, InLine
+	}
+	if len(s.racks) > 0 {
+		e := s.racks[0].entries[0]
+		s.unshelve(e.Name)
+		s.lend(claim, e)
+		return e, Taken
+	}
+	if len(s.line) < len(s.coming) {
+		s.line = append(s.line, claim)
+		s.arrived[claim] = now
+		return Entry{}, InLine
+	}
+	return Entry{}, Bare
+}
+
+// Waiting reports since when a claim has been in line.
+func (s *Shelf[C]) Waiting(claim C) (time.Time, bool) {
+	t, ok := s.arrived[claim]
+	return t, ok
+}
+
+// Coming notes a member that is starting, or one that lost its readiness.
+func (s *Shelf[C]) Coming(name string) {
+	if claim, ok := s.by[name]; ok {
+		s.taken[claim].cooled = true
+		return
+	}
+	s.unshelve(name)
+	s.coming[name] = struct{}{}
+}
+
+// Put shelves a member that is ready and returns the claims to wake: the first
+// in line, which has it now. A member that is on the shelf already is brought up
+// to date.
+func (s *Shelf[C]) Put(e Entry) (woken []C) {
+	if claim, ok := s.by[e.Name]; ok {
+		s.taken[claim] = &loan{entry: e}
+		return nil
+	}
+	delete(s.coming, e.Name)
+	s.unshelve(e.Name)
+	if len(s.line) == 0 {
+		s.shelve(e)
+		return nil
+	}
+	first := s.line[0]
+	s.leaveLine(first)
+	s.lend(first, e)
+	return append(s.surplus(), first)
+}
+
+// Drop forgets a member: it is gone, retired or somebody's. It returns the
+// claims that must look again: the one that had taken it, and those that wait
+// for nothing now.
+func (s *Shelf[C]) Drop(name string) (woken []C) {
+	delete(s.coming, name)
+	s.unshelve(name)
+	if claim, ok := s.by[name]; ok {
+		s.settle(claim)
+		woken = append(woken, claim)
+	}
+	return append(woken, s.surplus()...)
+}
+
+// Withdraw takes a member off the shelf for its pool to retire. It refuses one
+// that a claim has taken.
+func (s *Shelf[C]) Withdraw(name string) (woken []C, ok bool) {
+	if _, taken := s.by[name]; taken {
+		return nil, false
+	}
+	return s.Drop(name), true
+}
+
+// Done ends a claim's business with the shelf: it has its sandbox. What it took
+// is gone from the shelf for good.
+func (s *Shelf[C]) Done(claim C) {
+	s.settle(claim)
+	s.leaveLine(claim)
+}
+
+// GiveBack ends a claim's business with the shelf: it does not want a sandbox
+// any more. What it took is free again, and wakes the next in line.
+func (s *Shelf[C]) GiveBack(claim C) (woken []C) {
+	s.leaveLine(claim)
+	l, ok := s.taken[claim]
+	if !ok {
+		return nil
+	}
+	s.settle(claim)
+	if l.cooled {
+		s.Coming(l.entry.Name)
+		return nil
+	}
+	return s.Put(l.entry)
+}
+
+// Idle reports whether nothing is on the shelf and nobody waits.
+func (s *Shelf[C]) Idle() bool {
+	return len(s.racks) == 0 && len(s.taken) == 0 && len(s.coming) == 0 && len(s.line) == 0
+}
+
+func (s *Shelf[C]) lend(claim C, e Entry) {
+	s.taken[claim] = &loan{entry: e}
+	s.by[e.Name] = claim
+}
+
+func (s *Shelf[C]) settle(claim C) {
+	if l, ok := s.taken[claim]; ok {
+		delete(s.by, l.entry.Name)
+		delete(s.taken, claim)
+	}
+}
+
+func (s *Shelf[C]) leaveLine(claim C) {
+	if _, ok := s.arrived[claim]; !ok {
+		return
+	}
+	delete(s.arrived, claim)
+	s.line = slices.DeleteFunc(s.line, func(c C) bool { return c == claim })
+}
+
+// surplus takes out of line the last claims that no starting member is left
+// for, so that they look again.
+func (s *Shelf[C]) surplus() (woken []C) {
+	for len(s.line) > len(s.coming) {
+		last := s.line[len(s.line)-1]
+		s.leaveLine(last)
+		woken = append(woken, last)
+	}
+	return woken
+}
+
+func (s *Shelf[C]) shelve(e Entry) {
+	r := s.node[e.Node]
+	if r == nil {
+		r = &rack{node: e.Node}
+		s.node[e.Node] = r
+	}
+	i, _ := slices.BinarySearchFunc(r.entries, e, first)
+	r.entries = slices.Insert(r.entries, i, e)
+	s.at[e.Name] = r
+	if len(r.entries) == 1 {
+		heap.Push(&s.racks, r)
+		return
+	}
+	heap.Fix(&s.racks, r.index)
+}
+
+func (s *Shelf[C]) unshelve(name string) {
+	r := s.at[name]
+	if r == nil {
+		return
+	}
+	delete(s.at, name)
+	r.entries = slices.DeleteFunc(r.entries, func(e Entry) bool { return e.Name == name })
+	if len(r.entries) == 0 {
+		heap.Remove(&s.racks, r.index)
+		delete(s.node, r.node)
+		return
+	}
+	heap.Fix(&s.racks, r.index)
+}
+
+// first orders entries: of the current revision, then the oldest. Names break
+// ties, so that the answer depends on nothing but the entries.
+func first(a, b Entry) int {
+	if a.Current != b.Current {
+		if a.Current {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Name, b.Name))
+}
+
+// A rack is the free entries of one node, best first.
+type rack struct {
+	node    string
+	entries []Entry
+	index   int
+}
+
+// racks is a heap of nodes, so that taking costs the logarithm of their number.
+type racks []*rack
+
+func (r racks) Len() int { return len(r) }
+
+// Less puts first a node with an entry of the current revision, then the node
+// with the most entries, then the one with the oldest.
+func (r racks) Less(i, j int) bool {
+	a, b := r[i].entries[0], r[j].entries[0]
+	if a.Current != b.Current {
+		return a.Current
+	}
+	return cmp.Or(cmp.Compare(len(r[j].entries), len(r[i].entries)), first(a, b)) < 0
+}
+
+func (r racks) Swap(i, j int) {
+	r[i], r[j] = r[j], r[i]
+	r[i].index, r[j].index = i, j
+}
+
+func (r *racks) Push(x any) {
+	one := x.(*rack)
+	one.index = len(*r)
+	*r = append(*r, one)
+}
+
+func (r *racks) Pop() any {
+	last := (*r)[len(*r)-1]
+	*r = (*r)[:len(*r)-1]
+	return last
+}
