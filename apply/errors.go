@@ -1,0 +1,79 @@
+package apply
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The kinds of failure a loop tells apart, for errors.Is. Anything else is worth
+// another try with back-off.
+var (
+	// ErrLost: the object moved first (409). Nothing was changed; look again.
+	ErrLost = errors.New("someone else moved first")
+	// ErrGone: the object is gone, or another one has its name (404, or 422 on
+	// the uid).
+	ErrGone = errors.New("the object is gone")
+	// ErrRefused: the server will not have it as it stands (403, 422, 400):
+	// quota, admission, validation. Only a change elsewhere helps.
+	ErrRefused = errors.New("refused")
+)
+
+// Words returns what the API server said, without our own framing.
+func Words(err error) string {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return status.Status().Message
+	}
+	return err.Error()
+}
+
+// classify wraps an error with its kind and names the write.
+func classify(w Write, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %s: %s: %w", w.Kind, w.Key, w.Edge, kindOf(err))
+}
+
+func kindOf(err error) error {
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+		return errors.Join(ErrLost, err)
+	case apierrors.IsNotFound(err), apierrors.IsGone(err), aboutUID(err):
+		return errors.Join(ErrGone, err)
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
+		return errors.Join(ErrRefused, err)
+	}
+	return err
+}
+
+// aboutUID reports whether the server refused a uid: the name is another
+// object's by now.
+func aboutUID(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool {
+		return c.Field == "metadata.uid"
+	})
+}
+
+// result names the outcome of a write for the metric.
+func result(err error) string {
+	switch {
+	case err == nil:
+		return "ok"
+	case errors.Is(err, ErrLost):
+		return "lost"
+	case errors.Is(err, ErrGone):
+		return "gone"
+	case errors.Is(err, ErrRefused):
+		return "refused"
+	}
+	return "retry"
+}

@@ -1,0 +1,60 @@
+package apply
+
+import (
+	"fmt"
+	"hash/fnv"
+	"strings"
+)
+
+// The keys of labels and annotations, as the users of the agent-sandbox API know
+// them. Those marked ours are Kiln's own.
+const (
+	LabelState           = "agents.x-k8s.io/state" // ours
+	LabelNameHash        = "agents.x-k8s.io/sandbox-name-hash"
+	LabelPool            = "agents.x-k8s.io/warm-pool-sandbox"
+	LabelTemplate        = "agents.x-k8s.io/sandbox-template-ref-hash"
+	LabelBlueprintHash   = "agents.x-k8s.io/sandbox-template-hash"
+	LabelPodTemplateHash = "agents.x-k8s.io/sandbox-pod-template-hash"
+	LabelRevision        = "agents.x-k8s.io/revision" // ours
+	LabelClaim           = "agents.x-k8s.io/claim-uid"
+	LabelLaunch          = "agents.x-k8s.io/launch-type"
+	LabelCreatedBy       = "agents.x-k8s.io/created-by"
+
+	NotePod      = "agents.x-k8s.io/pod-name"
+	NoteTemplate = "agents.x-k8s.io/sandbox-template-ref"
+	NoteSandbox  = "agents.x-k8s.io/sandbox-name"
+	NoteRetired  = "agents.x-k8s.io/retired" // ours
+	NoteSeen     = "agents.x-k8s.io/controller-first-observed-at"
+	NoteEvict    = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+	NoteTrace    = "opentelemetry.io/trace-context"
+)
+
+// The launch types.
+const (
+	Cold = "cold"
+	Warm = "warm"
+)
+
+// Hash is the short hash the API puts into labels: FNV-1a, 32 bits, eight hex
+// digits.
+func Hash(s string) string {
+	h := fnv.New32a()
+	h.Write([]byte(s)) // never fails
+	return fmt.Sprintf("%08x", h.Sum32())
+}
+
+// Reserved reports whether a key belongs to the API or to Kiln; such keys are
+// never copied from a template or a claim to a pod.
+func Reserved(key string) bool {
+	return strings.HasPrefix(key, "agents.x-k8s.io/") ||
+		strings.HasPrefix(key, "extensions.agents.x-k8s.io/") || key == NoteTrace
+}
+
+// creator normalises who made something to the values the metrics know.
+func creator(value string) string {
+	switch value {
+	case "go-client", "python-client", "controller":
+		return value
+	}
+	return "unknown"
+}
