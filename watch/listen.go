@@ -1,0 +1,153 @@
+package watch
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
+	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
+)
+
+// A change is what an event says: an object as it was and as it is. An object
+// that was just made has no was, one that is gone has no is.
+type change[T object] struct {
+	was, is       T
+	hadWas, hasIs bool
+}
+
+// either is the newest that the change shows.
+func (c change[T]) either() T {
+	if c.hasIs {
+		return c.is
+	}
+	return c.was
+}
+
+// listen ties every event to the keys it wakes.
+func (c *Controller) listen() error {
+	for _, tie := range []func() error{
+		func() error { return on(c, c.stores.pods, c.podChanged) },
+		func() error { return on(c, c.stores.sandboxes, c.sandboxChanged) },
+		func() error { return on(c, c.stores.claims, c.claimChanged) },
+		func() error { return on(c, c.stores.pools, c.poolChanged) },
+		func() error { return on(c, c.stores.templates, c.templateChanged) },
+	} {
+		if err := tie(); err != nil {
+			return fmt.Errorf("listen: %w", err)
+		}
+	}
+	return nil
+}
+
+func on[T object](c *Controller, s *store[T], do func(change[T])) error {
+	r, err := s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(o any) { do(change[T]{is: o.(T), hasIs: true}) },
+		UpdateFunc: func(was, is any) {
+			do(change[T]{was: was.(T), is: is.(T), hadWas: true, hasIs: true})
+		},
+		DeleteFunc: func(o any) {
+			if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
+				o = last.Obj
+			}
+			if was, ok := o.(T); ok {
+				do(change[T]{was: was, hadWas: true})
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	c.synced = append(c.synced, s.informer.HasSynced, r.HasSynced)
+	return nil
+}
+
+// podChanged wakes the sandbox a pod belongs to, and the pool that counts it.
+func (c *Controller) podChanged(p change[*corev1.Pod]) {
+	pod := p.either()
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if !isSandbox(owner) {
+		return
+	}
+	key := ownerKey(pod, owner)
+	c.shelves.sync(key)
+	c.sandboxes.wake(key)
+	if s, ok := c.stores.sandboxes.get(key); ok && isPool(metav1.GetControllerOfNoCopy(s)) {
+		c.wakeOwner(s)
+	}
+}
+
+// sandboxChanged wakes the sandbox, and its owners of before and after.
+func (c *Controller) sandboxChanged(s change[*agents.Sandbox]) {
+	key := keyOf(s.either())
+	c.shelves.sync(key)
+	if s.hasIs {
+		c.sandboxes.wake(key)
+		c.wakeOwner(s.is)
+	}
+	if s.hadWas {
+		c.wakeOwner(s.was)
+	}
+	if !s.hasIs {
+		c.claims.wake(key) // a claim of that name may wait for the name
+	}
+}
+
+// claimChanged wakes the claim, and the sandboxes it owns: their pods' words
+// follow the claim's status and its end.
+func (c *Controller) claimChanged(claim change[*ext.SandboxClaim]) {
+	is := claim.either()
+	if !claim.hasIs {
+		c.shelves.giveBack(idOf(is))
+		c.metrics.forget(is)
+	} else {
+		if is.Status.State == "" {
+			c.metrics.firstSight(is, c.now())
+		}
+		c.claims.wake(keyOf(is))
+	}
+	for _, s := range c.stores.sandboxes.by(byOwner, uidOf(is)) {
+		c.sandboxes.wake(keyOf(s))
+	}
+}
+
+// poolChanged wakes the pool and, when more than its status changed, the claims
+// that have no sandbox yet. Its end wakes them too.
+func (c *Controller) poolChanged(p change[*ext.SandboxWarmPool]) {
+	pool := p.either()
+	c.pools.wake(keyOf(pool))
+	if !p.hasIs {
+		c.memory.forget(pool.UID)
+	}
+	if p.hasIs && p.hadWas && p.was.Generation == p.is.Generation && p.was.UID == p.is.UID {
+		return
+	}
+	c.wakeWaiting(keyOf(pool))
+}
+
+// templateChanged wakes the template, the pools that use it and their claims
+// that have no sandbox yet.
+func (c *Controller) templateChanged(t change[*ext.SandboxTemplate]) {
+	template := t.either()
+	c.templates.wake(keyOf(template))
+	if t.hasIs && t.hadWas && t.was.Generation == t.is.Generation && t.was.UID == t.is.UID {
+		return
+	}
+	for _, p := range c.stores.pools.by(byTemplate, keyOf(template).String()) {
+		c.pools.wake(keyOf(p))
+		for _, s := range c.stores.sandboxes.by(byOwner, uidOf(p)) {
+			c.shelves.sync(keyOf(s)) // which members are current has changed
+		}
+		c.wakeWaiting(keyOf(p))
+	}
+}
+
+func (c *Controller) wakeWaiting(pool Key) {
+	for _, claim := range c.stores.claims.by(byPool, pool.String()) {
+		if claim.Status.SandboxStatus.Name == "" {
+			c.claims.wake(keyOf(claim))
+		}
+	}
+}
