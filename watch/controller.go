@@ -28,6 +28,8 @@ type Options struct {
 	// Patience is the longest a claim waits for a pool member that is starting
 	// before it gets a sandbox of its own; zero means 10 seconds.
 	Patience time.Duration
+	// Namespace restricts the controller to one namespace; empty means all.
+	Namespace string
 	// SandboxesOnly serves sandboxes and neither claims, pools nor templates.
 	SandboxesOnly bool
 	// Events reports Events about claims.
@@ -96,7 +98,7 @@ func New(cfg *rest.Config, a *apply.Applier, opts Options) (*Controller, error) 
 	if err != nil {
 		return nil, fmt.Errorf("connect the informers: %w", err)
 	}
-	s, err := newStores(r)
+	s, err := newStores(r, opts.Namespace)
 	if err != nil {
 		return nil, err
 	}

@@ -63,15 +63,14 @@ type stores struct {
 	templates *store[*ext.SandboxTemplate]
 }
 
-func newStores(r reads) (*stores, error) {
-	all := metav1.NamespaceAll
-	pods := listWatch(r.core.CoreV1().Pods(all), func(o *metav1.ListOptions) { o.LabelSelector = apply.LabelNameHash })
+func newStores(r reads, ns string) (*stores, error) {
+	pods := listWatch(r.core.CoreV1().Pods(ns), func(o *metav1.ListOptions) { o.LabelSelector = apply.LabelNameHash })
 	s := &stores{
 		pods:      newStore[*corev1.Pod](informer(pods, &corev1.Pod{}, cache.Indexers{byOwner: ownerIndex})),
-		sandboxes: newStore[*agents.Sandbox](informer(listWatch(r.kiln.Sandboxes(all), nil), &agents.Sandbox{}, cache.Indexers{byOwner: ownerIndex})),
-		claims:    newStore[*ext.SandboxClaim](informer(listWatch(r.kiln.Claims(all), nil), &ext.SandboxClaim{}, cache.Indexers{byPool: poolIndex})),
-		pools:     newStore[*ext.SandboxWarmPool](informer(listWatch(r.kiln.Pools(all), nil), &ext.SandboxWarmPool{}, cache.Indexers{byTemplate: templateIndex})),
-		templates: newStore[*ext.SandboxTemplate](informer(listWatch(r.kiln.Templates(all), nil), &ext.SandboxTemplate{}, cache.Indexers{})),
+		sandboxes: newStore[*agents.Sandbox](informer(listWatch(r.kiln.Sandboxes(ns), nil), &agents.Sandbox{}, cache.Indexers{byOwner: ownerIndex})),
+		claims:    newStore[*ext.SandboxClaim](informer(listWatch(r.kiln.Claims(ns), nil), &ext.SandboxClaim{}, cache.Indexers{byPool: poolIndex})),
+		pools:     newStore[*ext.SandboxWarmPool](informer(listWatch(r.kiln.Pools(ns), nil), &ext.SandboxWarmPool{}, cache.Indexers{byTemplate: templateIndex})),
+		templates: newStore[*ext.SandboxTemplate](informer(listWatch(r.kiln.Templates(ns), nil), &ext.SandboxTemplate{}, cache.Indexers{})),
 	}
 	for _, i := range s.informers() {
 		if err := i.SetTransform(trim); err != nil {
