@@ -105,6 +105,11 @@ type Write struct {
 	From, To states.State
 }
 
+// patience is the longest one request may take. What became of it is then
+// unknown, which every caller can live with; a place in a lane held for ever by
+// a frozen server, none could.
+const patience = 30 * time.Second
+
 // options force the write: the scopes are disjoint, so force takes fields from
 // nobody but a hand that strayed into them.
 func (w Write) options() metav1.ApplyOptions {
@@ -120,7 +125,9 @@ func send[T any](ctx context.Context, a *Applier, w Write, request func(context.
 		var none T
 		return none, fmt.Errorf("%s %s: %s: %w", w.Kind, w.Key, w.Edge, err)
 	}
-	got, err := request(ctx, a.lanes[w.Lane])
+	patient, cancel := context.WithTimeout(ctx, patience)
+	got, err := request(patient, a.lanes[w.Lane])
+	cancel()
 	leave()
 	err = classify(w, err)
 	a.metrics.took.WithLabelValues(w.Lane.String()).Observe(time.Since(asked).Seconds())

@@ -50,8 +50,8 @@ func Reserved(key string) bool {
 		strings.HasPrefix(key, "extensions.agents.x-k8s.io/") || key == NoteTrace
 }
 
-// creator normalises who made something to the values the metrics know.
-func creator(value string) string {
+// Creator normalises who made something to the values the metrics know.
+func Creator(value string) string {
 	switch value {
 	case "go-client", "python-client", "controller":
 		return value

@@ -67,7 +67,7 @@ func (a *Applier) wordConfig(p *corev1.Pod, s *agents.Sandbox, claim *ext.Sandbo
 	labels := map[string]string{LabelState: string(to)}
 	notes := map[string]string{}
 	if by, ok := s.Labels[LabelCreatedBy]; ok && Born(s) {
-		labels[LabelCreatedBy] = creator(by)
+		labels[LabelCreatedBy] = Creator(by)
 	}
 	switch to {
 	case states.Warming, states.Ready:

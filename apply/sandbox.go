@@ -53,12 +53,12 @@ func ownConfig(claim *ext.SandboxClaim, b Blueprint) *agentsac.SandboxApplyConfi
 	pod.ObjectMeta.Labels[LabelClaim] = string(claim.UID)
 	return agentsac.Sandbox(claim.Name, claim.Namespace).WithResourceVersion(unborn).
 		WithLabels(map[string]string{
-			LabelTemplate:  Hash(b.Template),
-			LabelRevision:  b.Revision,
-			LabelLaunch:    Cold,
-			LabelClaim:     string(claim.UID),
-			LabelCreatedBy: creator(claim.Labels[LabelCreatedBy]),
+			LabelTemplate: Hash(b.Template),
+			LabelRevision: b.Revision,
+			LabelLaunch:   Cold,
+			LabelClaim:    string(claim.UID),
 		}).
+		WithLabels(only(claim.Labels, []string{LabelCreatedBy})).
 		WithAnnotations(map[string]string{NotePod: claim.Name, NoteTemplate: b.Template}).
 		WithOwnerReferences(ownerRef(ext.SchemeGroupVersion.String(), "SandboxClaim", claim.Name, claim.UID)).
 		WithSpec(specConfig(pod, b.volumes, b.service))
@@ -94,10 +94,11 @@ func only(all map[string]string, keys []string) map[string]string {
 // point: whoever's apply is first has the sandbox.
 func adoptConfig(s *agents.Sandbox, claim *ext.SandboxClaim) *agentsac.SandboxApplyConfiguration {
 	c := held(s)
-	for _, gone := range []string{LabelPool, LabelBlueprintHash, LabelPodTemplateHash} {
+	for _, gone := range []string{LabelPool, LabelBlueprintHash, LabelPodTemplateHash, LabelCreatedBy} {
 		delete(c.Labels, gone)
 	}
-	return c.WithLabels(map[string]string{LabelClaim: string(claim.UID), LabelCreatedBy: creator(claim.Labels[LabelCreatedBy])}).
+	return c.WithLabels(map[string]string{LabelClaim: string(claim.UID)}).
+		WithLabels(only(claim.Labels, []string{LabelCreatedBy})).
 		WithOwnerReferences(ownerRef(ext.SchemeGroupVersion.String(), "SandboxClaim", claim.Name, claim.UID))
 }
 

@@ -98,6 +98,15 @@ func (s *Shelf[C]) Take(claim C, now time.Time) (Entry, Offer) {
 	return Entry{}, Bare
 }
 
+// Taken returns what a claim has taken, if anything.
+func (s *Shelf[C]) Taken(claim C) (Entry, bool) {
+	l, ok := s.taken[claim]
+	if !ok {
+		return Entry{}, false
+	}
+	return l.entry, true
+}
+
 // Waiting reports since when a claim has been in line.
 func (s *Shelf[C]) Waiting(claim C) (time.Time, bool) {
 	t, ok := s.arrived[claim]

@@ -50,7 +50,8 @@ func (l claims) step(ctx context.Context, key Key) (time.Duration, error) {
 	for range maxMoves {
 		sight, ok := l.see(key, known)
 		if !ok {
-			return 0, nil // deleted: nothing is left to decide
+			l.shelves.giveBack(key) // it may have asked after its deletion was seen
+			return 0, nil
 		}
 		d := states.StepClaim(sight.facts)
 		if d.Rests() && known.again {
@@ -100,7 +101,7 @@ func (l claims) see(key Key, known inquiry) (claimSight, bool) {
 // consult asks the shelf, if the claim needs it, and otherwise ends the claim's
 // business there.
 func (l claims) consult(sight *claimSight, f *states.ClaimFacts) {
-	id := idOf(sight.claim)
+	key := keyOf(sight.claim)
 	switch {
 	case f.Asks():
 		member, offer, since := l.shelves.take(sight.pool, sight.claim, l.now())
@@ -110,9 +111,9 @@ func (l claims) consult(sight *claimSight, f *states.ClaimFacts) {
 			f.Waited = l.now().Sub(since)
 		}
 	case f.Holds != states.HoldsNone:
-		l.shelves.done(id)
+		l.shelves.done(key, sight.sandbox.Name)
 	default:
-		l.shelves.giveBack(id)
+		l.shelves.giveBack(key)
 	}
 }
 
@@ -189,7 +190,7 @@ func (l claims) adopt(ctx context.Context, sight claimSight) error {
 	got, err := l.apply.Adopt(ctx, member, sight.claim)
 	record.Wait()
 	if err == nil {
-		l.shelves.done(idOf(sight.claim))
+		l.shelves.done(keyOf(sight.claim), got.Name)
 		l.metrics.created(sight.claim, got, isReady(got))
 		l.note(ctx, sight.claim, claimKind, apply.Note{
 			Type: corev1.EventTypeNormal, Reason: "SandboxAdopted", Action: "Adoption",
@@ -222,7 +223,7 @@ func (l claims) create(ctx context.Context, sight claimSight, known *inquiry) er
 		known.clash = err.Error()
 		return nil
 	}
-	l.shelves.giveBack(idOf(sight.claim))
+	l.shelves.giveBack(keyOf(sight.claim))
 	got, err := l.apply.CreateOwn(ctx, sight.claim, blueprint)
 	switch {
 	case errors.Is(err, apply.ErrLost):

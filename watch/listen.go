@@ -99,15 +99,13 @@ func (c *Controller) sandboxChanged(s change[*agents.Sandbox]) {
 // follow the claim's status and its end.
 func (c *Controller) claimChanged(claim change[*ext.SandboxClaim]) {
 	is := claim.either()
-	if !claim.hasIs {
-		c.shelves.giveBack(idOf(is))
+	switch {
+	case !claim.hasIs:
 		c.metrics.forget(is)
-	} else {
-		if is.Status.State == "" {
-			c.metrics.firstSight(is, c.now())
-		}
-		c.claims.wake(keyOf(is))
+	case is.Status.State == "":
+		c.metrics.firstSight(is, c.now())
 	}
+	c.claims.wake(keyOf(is))
 	for _, s := range c.stores.sandboxes.by(byOwner, uidOf(is)) {
 		c.sandboxes.wake(keyOf(s))
 	}

@@ -84,7 +84,7 @@ func (m *metrics) created(c *ext.SandboxClaim, s *agents.Sandbox, ready bool) {
 		pod = "ready"
 	}
 	m.claims.WithLabelValues(c.Namespace, s.Annotations[apply.NoteTemplate], s.Labels[apply.LabelLaunch],
-		c.Spec.WarmPoolRef.Name, pod, s.Labels[apply.LabelCreatedBy]).Inc()
+		c.Spec.WarmPoolRef.Name, pod, apply.Creator(c.Labels[apply.LabelCreatedBy])).Inc()
 }
 
 // bound measures a claim that was just told of its sandbox. It happens once in

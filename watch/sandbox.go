@@ -82,7 +82,7 @@ func (l sandboxes) see(key Key, known asked) (sandboxSight, bool) {
 	holder, sight.claim = l.holder(s, known)
 	sight.status = sandboxStatus(s, sight.pods, metav1.NewTime(l.now().Truncate(time.Second)))
 	sight.facts = states.SandboxFacts{
-		Deleting: s.DeletionTimestamp != nil,
+		Deleting: s.DeletionTimestamp != nil || l.orphaned(s),
 		Retired:  retired(s),
 		Halted:   sight.pods.refusal != "" || s.Spec.OperatingMode == agents.Suspended,
 		Holder:   holder,
@@ -122,12 +122,26 @@ func (l sandboxes) holder(s *agents.Sandbox, known asked) (states.Holder, *ext.S
 	return states.ByClaim, claim
 }
 
+// orphaned reports whether a member's pool is gone or going: the garbage
+// collector takes the member too.
+func (l sandboxes) orphaned(s *agents.Sandbox) bool {
+	owner := metav1.GetControllerOfNoCopy(s)
+	if !isPool(owner) {
+		return false
+	}
+	pool, ok := l.stores.pools.get(ownerKey(s, owner))
+	if !ok {
+		return l.stores.pools.reached(s.ResourceVersion)
+	}
+	return pool.UID != owner.UID || pool.DeletionTimestamp != nil
+}
+
 // pods looks at the pods of a sandbox.
 func (l sandboxes) pods(s *agents.Sandbox, known asked) podSight {
 	owned := l.stores.pods.by(byOwner, uidOf(s))
 	sight := podSight{refusal: known.refusal}
-	if _, err := apply.PodSpec(s); err != nil && len(owned) == 0 {
-		sight.refusal = err.Error()
+	if len(owned) == 0 && sight.refusal == "" {
+		sight.refusal = unservable(s)
 	}
 	switch {
 	case len(owned) > 1:
@@ -152,6 +166,19 @@ func (l sandboxes) pods(s *agents.Sandbox, known asked) podSight {
 		sight.view = states.PodStarting
 	}
 	return sight
+}
+
+// unservable says why no pod can be made from a sandbox as it stands.
+func unservable(s *agents.Sandbox) string {
+	switch _, err := apply.PodSpec(s); {
+	case err != nil:
+		return err.Error()
+	case len(s.Spec.VolumeClaimTemplates) > 0:
+		return "spec.volumeClaimTemplates: this version does not make storage; remove it"
+	case s.Spec.Service != nil && *s.Spec.Service:
+		return "spec.service: this version does not make Services; remove it"
+	}
+	return ""
 }
 
 // act makes the one write that a decision asks for.

@@ -32,17 +32,24 @@ type shelves struct {
 
 	mu    sync.Mutex
 	shelf map[types.UID]*states.Shelf[claimID]
-	// on remembers the shelf each member was last put on, and at the shelf each
-	// claim last asked, so that both can be found when the objects have changed.
+	// on remembers the shelf each member was last put on, and at who last asked
+	// where under a claim's name, so that both can be found when the objects
+	// have changed.
 	on map[Key]types.UID
-	at map[claimID]types.UID
+	at map[Key]visit
+}
+
+// A visit is a claim's business with a shelf.
+type visit struct {
+	id   claimID
+	pool types.UID
 }
 
 func newShelves(s *stores, current func(*agents.Sandbox) bool, wake func(Key)) *shelves {
 	return &shelves{
 		stores: s, current: current, wake: wake,
 		shelf: map[types.UID]*states.Shelf[claimID]{},
-		on:    map[Key]types.UID{}, at: map[claimID]types.UID{},
+		on:    map[Key]types.UID{}, at: map[Key]visit{},
 	}
 }
 
@@ -52,31 +59,42 @@ func (s *shelves) take(pool *ext.SandboxWarmPool, claim *ext.SandboxClaim, now t
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id := idOf(claim)
-	if was, ok := s.at[id]; ok && was != pool.UID {
-		s.leave(id) // the claim names another pool by now
+	here := visit{id, pool.UID}
+	if was, ok := s.at[id.Key]; ok && was != here {
+		s.leave(was) // it names another pool by now, or is another claim
 	}
-	s.at[id] = pool.UID
+	s.at[id.Key] = here
 	shelf := s.of(pool.UID)
 	entry, offer := shelf.Take(id, now)
 	since, _ = shelf.Waiting(id)
 	return entry.Name, offer, since
 }
 
-// giveBack ends a claim's business with the shelf without a sandbox.
-func (s *shelves) giveBack(id claimID) {
+// giveBack ends the business of the claim of a name without a sandbox.
+func (s *shelves) giveBack(claim Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.leave(id)
+	if was, ok := s.at[claim]; ok {
+		s.leave(was)
+	}
 }
 
-// done ends a claim's business with the shelf: it has a sandbox.
-func (s *shelves) done(id claimID) {
+// done ends the business of the claim of a name: it has a sandbox. If that is
+// not the one it took here, as when another leader served it, the one it took is
+// free again.
+func (s *shelves) done(claim Key, sandbox string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if pool, ok := s.at[id]; ok {
-		s.of(pool).Done(id)
-		s.forget(id, pool)
+	was, ok := s.at[claim]
+	if !ok {
+		return
 	}
+	if took, ok := s.of(was.pool).Taken(was.id); ok && took.Name != sandbox {
+		s.leave(was)
+		return
+	}
+	s.of(was.pool).Done(was.id)
+	s.forget(was)
 }
 
 // withdraw takes a member off its shelf for its pool to retire; it refuses one
@@ -146,16 +164,14 @@ func (s *shelves) of(pool types.UID) *states.Shelf[claimID] {
 	return shelf
 }
 
-func (s *shelves) leave(id claimID) {
-	if pool, ok := s.at[id]; ok {
-		s.wakeAll(s.of(pool).GiveBack(id))
-		s.forget(id, pool)
-	}
+func (s *shelves) leave(was visit) {
+	s.wakeAll(s.of(was.pool).GiveBack(was.id))
+	s.forget(was)
 }
 
-func (s *shelves) forget(id claimID, pool types.UID) {
-	delete(s.at, id)
-	s.tidy(pool)
+func (s *shelves) forget(was visit) {
+	delete(s.at, was.id.Key)
+	s.tidy(was.pool)
 }
 
 // tidy drops a shelf that nothing is on; a pool that still exists gets it again

@@ -67,16 +67,13 @@ func condition(kind string, status metav1.ConditionStatus, reason, message strin
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
 }
 
+// suspended says whether the sandbox is suspended, which is: it should be, and
+// there is no pod.
 func suspended(s *agents.Sandbox, sight podSight) metav1.Condition {
-	switch {
-	case s.Spec.OperatingMode != agents.Suspended:
-		return condition(condSuspended, metav1.ConditionFalse, "NotSuspended", "Sandbox is not suspended")
-	case sight.view == states.NoPod:
+	if s.Spec.OperatingMode == agents.Suspended && sight.view == states.NoPod {
 		return condition(condSuspended, metav1.ConditionTrue, "PodTerminated", "Pod has been terminated. Sandbox is suspended")
-	case sight.view == states.PodForeign:
-		return condition(condSuspended, metav1.ConditionFalse, "PodNotOwned", "Refused to delete pod because it is not owned by this sandbox")
 	}
-	return condition(condSuspended, metav1.ConditionFalse, "PodTerminating", "Pod is terminating. Sandbox is suspending")
+	return condition(condSuspended, metav1.ConditionFalse, "NotSuspended", "Sandbox is not suspended")
 }
 
 func finished(pod *corev1.Pod) (metav1.Condition, bool) {
@@ -121,8 +118,6 @@ func ready(s *agents.Sandbox, sight podSight) metav1.Condition {
 		return no(reasonMany, fmt.Sprintf("multiple Pods (%d) are controlled by this Sandbox; refusing to choose or create a Pod", sight.many))
 	case s.Spec.OperatingMode == agents.Suspended && sight.view == states.NoPod:
 		return no(reasonSuspended, "Sandbox is suspended")
-	case s.Spec.OperatingMode == agents.Suspended:
-		return no(reasonSuspended, "Sandbox is suspending")
 	case sight.view == states.PodForeign:
 		return no(reasonError, fmt.Sprintf("Error seen: pod %q is owned by %s", pod.Name, ownerWords(pod)))
 	case pod == nil:
