@@ -16,8 +16,9 @@
 // controller reference is the lock of the whole system: adopt and retire are
 // guarded applies on it. Moves of a pod's word are guarded the same way, because
 // with a uid alone a second leader with an old view could write a word that the
-// chart does not allow; the one exception is retired, which is right from every
-// state it can meet. On a status subresource the server does not check the uid,
+// chart does not allow. The one exception is retired, of a pool member: it is
+// right from every state such a pod can be in, and a pod that is starting is
+// written by the scheduler and the kubelet at the same time. On a status subresource the server does not check the uid,
 // so the resourceVersion is the guard there; a pool's status has none, because
 // nothing is decided from it and a person scaling the pool must not collide.
 //

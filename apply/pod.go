@@ -7,6 +7,7 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/json"
 
@@ -98,6 +99,12 @@ func added(to, more, template map[string]string) {
 	}
 }
 
+// member reports whether a sandbox belongs to a pool.
+func member(s *agents.Sandbox) bool {
+	owner := metav1.GetControllerOfNoCopy(s)
+	return owner != nil && owner.Kind == poolKind
+}
+
 // CreatePod makes the pod of a sandbox. ErrLost says that the name is taken.
 func (a *Applier) CreatePod(ctx context.Context, s *agents.Sandbox) (*corev1.Pod, error) {
 	config, err := podConfig(s)
@@ -118,7 +125,7 @@ func (a *Applier) MovePod(ctx context.Context, p *corev1.Pod, s *agents.Sandbox,
 		return nil, err
 	}
 	config := a.wordConfig(p, s, claim, edge.To)
-	if edge.Event != states.Retired {
+	if edge.Event != states.Retired || !member(s) {
 		config.WithResourceVersion(p.ResourceVersion)
 	}
 	lane := BackgroundLane

@@ -14,6 +14,12 @@ import (
 	"github.com/kiln-sandbox/kiln/states"
 )
 
+// The kinds of a sandbox's owners.
+const (
+	poolKind  = "SandboxWarmPool"
+	claimKind = "SandboxClaim"
+)
+
 // The labels and annotations of a sandbox that kiln-owner writes. An apply of
 // kiln-owner carries all of them that shall stay; what it leaves out is removed.
 var (
@@ -42,7 +48,7 @@ func memberConfig(pool *ext.SandboxWarmPool, name string, b Blueprint) *agentsac
 			LabelCreatedBy:       "controller",
 		}).
 		WithAnnotations(map[string]string{NotePod: name, NoteTemplate: b.Template}).
-		WithOwnerReferences(ownerRef(ext.SchemeGroupVersion.String(), "SandboxWarmPool", pool.Name, pool.UID)).
+		WithOwnerReferences(ownerRef(ext.SchemeGroupVersion.String(), poolKind, pool.Name, pool.UID)).
 		WithSpec(specConfig(b.podTemplate, b.volumes, b.service))
 }
 
@@ -60,7 +66,7 @@ func ownConfig(claim *ext.SandboxClaim, b Blueprint) *agentsac.SandboxApplyConfi
 		}).
 		WithLabels(only(claim.Labels, []string{LabelCreatedBy})).
 		WithAnnotations(map[string]string{NotePod: claim.Name, NoteTemplate: b.Template}).
-		WithOwnerReferences(ownerRef(ext.SchemeGroupVersion.String(), "SandboxClaim", claim.Name, claim.UID)).
+		WithOwnerReferences(ownerRef(ext.SchemeGroupVersion.String(), claimKind, claim.Name, claim.UID)).
 		WithSpec(specConfig(pod, b.volumes, b.service))
 }
 
@@ -99,7 +105,7 @@ func adoptConfig(s *agents.Sandbox, claim *ext.SandboxClaim) *agentsac.SandboxAp
 	}
 	return c.WithLabels(map[string]string{LabelClaim: string(claim.UID)}).
 		WithLabels(only(claim.Labels, []string{LabelCreatedBy})).
-		WithOwnerReferences(ownerRef(ext.SchemeGroupVersion.String(), "SandboxClaim", claim.Name, claim.UID))
+		WithOwnerReferences(ownerRef(ext.SchemeGroupVersion.String(), claimKind, claim.Name, claim.UID))
 }
 
 // retireConfig marks a sandbox as never to be handed out. It keeps its owner.

@@ -1,0 +1,53 @@
+package apply
+
+import (
+	"errors"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+func TestEveryAnswerOfTheServerHasItsKind(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	kind := schema.GroupKind{Kind: "Pod"}
+	invalid := func(path string) error {
+		return apierrors.NewInvalid(kind, "p", field.ErrorList{field.Invalid(field.NewPath("metadata", path), "x", "no")})
+	}
+	for _, row := range []struct {
+		name   string
+		err    error
+		is     error
+		result string
+	}{
+		{"a conflict is a race lost", apierrors.NewConflict(pods, "p", errors.New("moved")), ErrLost, "lost"},
+		{"a taken name is a race lost", apierrors.NewAlreadyExists(pods, "p"), ErrLost, "lost"},
+		{"a missing object is gone", apierrors.NewNotFound(pods, "p"), ErrGone, "gone"},
+		{"another object of the name means that it is gone", invalid("uid"), ErrGone, "gone"},
+		{"an invalid field is refused", invalid("name"), ErrRefused, "refused"},
+		{"a quota refuses", apierrors.NewForbidden(pods, "p", errors.New("quota")), ErrRefused, "refused"},
+		{"an admission webhook refuses", apierrors.NewBadRequest("no"), ErrRefused, "refused"},
+		{"a full server is worth another try", apierrors.NewTooManyRequests("later", 1), nil, "retry"},
+		{"a broken connection is worth another try", errors.New("connection reset"), nil, "retry"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			g := NewWithT(t)
+			err := classify(Write{Kind: "pod", Edge: "create"}, row.err)
+			for _, kind := range []error{ErrLost, ErrGone, ErrRefused} {
+				g.Expect(errors.Is(err, kind)).To(Equal(kind == row.is), "%v", kind)
+			}
+			g.Expect(result(err)).To(Equal(row.result))
+			g.Expect(errors.Is(err, row.err)).To(BeTrue(), "the server's own error stays inside")
+		})
+	}
+	NewWithT(t).Expect(classify(Write{}, nil)).To(Succeed())
+}
+
+func TestTheServersWordsComeWithoutOurFraming(t *testing.T) {
+	g := NewWithT(t)
+	err := classify(Write{Kind: "pod", Edge: "create"}, apierrors.NewBadRequest("exceeded quota: pods"))
+	g.Expect(Words(err)).To(Equal("exceeded quota: pods"))
+	g.Expect(Words(errors.New("plain"))).To(Equal("plain"))
+}
