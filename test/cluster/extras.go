@@ -1,0 +1,114 @@
+package cluster
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// controllers are the parts of kube-controller-manager that matter to sandboxes.
+const controllers = "garbage-collector-controller,namespace-controller,resourcequota-controller,serviceaccount-controller"
+
+func (c *Cluster) startManager(ctx context.Context) error {
+	port := FreePort()
+	_, err := c.Run(ctx, Program{
+		Name: "kube-controller-manager",
+		Path: c.assets["kube-controller-manager"],
+		Args: append(c.common(port), "--controllers="+controllers),
+		// Its own health says nothing of the garbage collector, which takes
+		// another moment to look around.
+		Healthy: "https://" + net.JoinHostPort(loopback, port) + "/healthz",
+	})
+	return err
+}
+
+func (c *Cluster) startScheduler(ctx context.Context) error {
+	port := FreePort()
+	_, err := c.Run(ctx, Program{
+		Name:    "kube-scheduler",
+		Path:    c.assets["kube-scheduler"],
+		Args:    c.common(port),
+		Healthy: "https://" + net.JoinHostPort(loopback, port) + "/readyz",
+	})
+	return err
+}
+
+// common are the flags that controller manager and scheduler share.
+func (c *Cluster) common(port string) []string {
+	return []string{
+		"--kubeconfig=" + c.KubeconfigPath,
+		"--bind-address=" + loopback,
+		"--secure-port=" + port,
+		"--leader-elect=false",
+		"--kube-api-qps=2000",
+		"--kube-api-burst=4000",
+	}
+}
+
+//go:embed stages.yaml
+var stages []byte
+
+// node is one simulated node. Capacities are plain integers: not every reader
+// knows the suffixes.
+const node = `
+apiVersion: v1
+kind: Node
+metadata:
+  name: %[1]s
+  annotations: {kwok.x-k8s.io/node: fake}
+  labels:
+    kubernetes.io/hostname: %[1]s
+    kubernetes.io/os: linux
+    kubernetes.io/arch: amd64
+    type: kwok
+status:
+  capacity: &all {cpu: "1000", memory: "1099511627776", pods: "9999", ephemeral-storage: "1099511627776"}
+  allocatable: *all
+`
+
+// startNodes runs kwok, which plays the kubelet of every node annotated as fake
+// and of no other.
+func (c *Cluster) startNodes(ctx context.Context) error {
+	for i := range c.options.Nodes {
+		if err := c.Apply(ctx, fmt.Appendf(nil, node, nodeName(i))); err != nil {
+			return err
+		}
+	}
+	config := filepath.Join(c.Dir, "stages.yaml")
+	if err := os.WriteFile(config, stages, 0o644); err != nil {
+		return err
+	}
+	address := FreeAddress()
+	if _, err := c.Run(ctx, Program{
+		Name: "kwok",
+		Path: c.assets["kwok"],
+		Args: []string{
+			"--kubeconfig=" + c.KubeconfigPath,
+			"--config=" + config,
+			"--manage-all-nodes=false",
+			"--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
+			"--server-address=" + address,
+			"--cidr=10.128.0.1/16",
+			"--node-ip=10.127.0.1",
+		},
+		Healthy: "http://" + address + "/healthz",
+		// kwok keeps its settings under the home directory.
+		Env: []string{"HOME=" + c.Dir},
+	}); err != nil {
+		return err
+	}
+	nodes := schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
+	for i := range c.options.Nodes {
+		if err := c.Await(ctx, nodes, "", nodeName(i), Condition("Ready")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func nodeName(i int) string { return fmt.Sprintf("node-%d", i) }

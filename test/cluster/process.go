@@ -1,0 +1,141 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// patience bounds how long a program may take to become healthy; grace how long
+// it may take to end.
+const (
+	patience = 60 * time.Second
+	grace    = 15 * time.Second
+)
+
+// A Program is something to run beside the control plane.
+type Program struct {
+	// Name is its name in errors and of its log; one run at a time.
+	Name string
+	Path string
+	Args []string
+	// Env is added to the environment.
+	Env []string
+	// Healthy is the URL that answers 200 once it is up; empty means at once.
+	Healthy string
+}
+
+// A Process is a running Program.
+type Process struct {
+	name    string
+	log     string
+	cmd     *exec.Cmd
+	asked   chan struct{}
+	done    chan struct{}
+	cluster *Cluster
+}
+
+// Run starts a program and returns when it is healthy. Its output goes to its
+// log file, and it is stopped with the cluster if not before.
+func (c *Cluster) Run(ctx context.Context, p Program) (*Process, error) {
+	run, err := c.launch(p)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", p.Name, err)
+	}
+	if err := run.healthy(ctx, p.Healthy); err != nil {
+		err = fmt.Errorf("%s: %w%s", p.Name, err, tail(run.log))
+		run.Stop()
+		return nil, err
+	}
+	return run, nil
+}
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Stop asks the process to end, and insists after a while.
+func (p *Process) Stop() error {
+	p.signal(syscall.SIGTERM)
+	select {
+	case <-p.done:
+		return nil
+	case <-time.After(grace):
+		p.Kill()
+		return fmt.Errorf("%s: did not end within %s, killed", p.name, grace)
+	}
+}
+
+// Kill ends the process the hard way, as a crash does.
+func (p *Process) Kill() {
+	p.signal(syscall.SIGKILL)
+	<-p.done
+}
+
+func (c *Cluster) launch(p Program) (*Process, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-c.stopping:
+		return nil, fmt.Errorf("the cluster is stopping")
+	default:
+	}
+	shim, err := c.keeper.shim(p.Name, p.Path)
+	if err != nil {
+		return nil, err
+	}
+	log, err := c.logFile(p.Name)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+
+	run := &Process{
+		name: p.Name, log: log.Name(), cluster: c,
+		cmd:   exec.Command(shim, p.Args...),
+		asked: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	run.cmd.Stdout, run.cmd.Stderr = log, log
+	run.cmd.Env = append(os.Environ(), p.Env...)
+	run.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := run.cmd.Start(); err != nil {
+		return nil, err
+	}
+	c.programs = append(c.programs, run)
+	go run.wait()
+	return run, nil
+}
+
+func (p *Process) wait() {
+	err := p.cmd.Wait()
+	p.cluster.keeper.forget(p.name)
+	close(p.done)
+	select {
+	case <-p.asked:
+	default:
+		p.cluster.lost(p.name, err)
+	}
+}
+
+func (p *Process) signal(s syscall.Signal) {
+	select {
+	case p.asked <- struct{}{}:
+	default:
+	}
+	_ = p.cmd.Process.Signal(s)
+}
+
+// lost reports a component that nobody asked to end.
+func (c *Cluster) lost(name string, err error) {
+	select {
+	case <-c.stopping:
+	default:
+		select {
+		case c.broken <- fmt.Errorf("%s: ended by itself: %v%s", name, err, tail(filepath.Join(c.LogDir, name+".log"))):
+		default: // the first one counts
+		}
+	}
+}
