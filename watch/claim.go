@@ -264,16 +264,14 @@ func (l claims) collide(ctx context.Context, c *ext.SandboxClaim, known *inquiry
 // moved takes in the answer to an edge, and wakes the sandbox whose pod's word
 // follows it.
 func (l claims) moved(ctx context.Context, sight claimSight, event states.Event, got *ext.SandboxClaim, err error) error {
-	if err == nil {
-		switch event {
-		case states.ClaimBound:
-			l.metrics.bound(got, sight.sandbox, l.now())
-		case states.ClaimLost:
-			l.note(ctx, sight.claim, claimKind, apply.Note{
-				Type: corev1.EventTypeWarning, Reason: reasonLost, Action: "Losing",
-				Text: lostWords(sight.claim),
-			})
-		}
+	if err == nil && event == states.ClaimBound {
+		l.metrics.bound(got, sight.sandbox, l.now())
+	}
+	if err == nil && event == states.ClaimLost {
+		l.note(ctx, sight.claim, claimKind, apply.Note{
+			Type: corev1.EventTypeWarning, Reason: reasonLost, Action: "Losing",
+			Text: lostWords(sight.claim),
+		})
 	}
 	err = l.settleClaim(ctx, sight.claim, got, err)
 	if sight.sandbox != nil {

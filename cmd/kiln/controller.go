@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"flag"
@@ -13,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -137,19 +137,12 @@ func readiness(c *watch.Controller) func() error {
 // readDomains reads the allowed label domains. A file that is not there is fine:
 // the ConfigMap it comes from is optional.
 func readDomains(path string) ([]string, error) {
-	f, err := os.Open(path)
+	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the allowed label domains: %w", err)
 	}
-	defer f.Close()
-	var domains []string
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		for _, d := range strings.FieldsFunc(lines.Text(), func(r rune) bool { return r == ',' || r == ' ' }) {
-			domains = append(domains, d)
-		}
-	}
-	return domains, nil
+	return strings.FieldsFunc(string(text), func(r rune) bool { return r == ',' || unicode.IsSpace(r) }), nil
 }
