@@ -38,6 +38,9 @@ const (
 	reasonLost       = "SandboxLost"
 )
 
+// errorSeen begins the message of reasonError.
+const errorSeen = "Error seen: "
+
 // Kinds are compared by group and kind, never by version: an owner reference
 // keeps the version it was written with.
 func isKind(o *metav1.OwnerReference, group, kind string) bool {

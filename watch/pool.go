@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -263,6 +264,7 @@ func (l pools) conditions(sight poolSight, n states.PoolCount) []metav1.Conditio
 	}
 	if degraded.Status == metav1.ConditionTrue && n.Ready < desired {
 		ready.Reason, ready.Message = degraded.Reason, degraded.Message
+		progress = condition("Progressing", metav1.ConditionFalse, degraded.Reason, degraded.Message)
 	}
 	return []metav1.Condition{degraded, progress, ready}
 }
@@ -297,7 +299,7 @@ func refusalIn(sight poolSight) string {
 	if first == nil {
 		return ""
 	}
-	return meta.FindStatusCondition(first.Status.Conditions, condReady).Message
+	return strings.TrimPrefix(meta.FindStatusCondition(first.Status.Conditions, condReady).Message, errorSeen)
 }
 
 // memberName is a new member's name: the pool's, cut to what a name may have,

@@ -90,7 +90,8 @@ func (l sandboxes) see(key Key, known asked) (sandboxSight, bool) {
 		Told:     sight.claim != nil && tellsOf(sight.claim, s) && sight.claim.Status.State == ext.StateBound,
 		Pod:      sight.pods.view,
 		Word:     word(sight.pods.pod),
-		Due:      !apply.SameSandboxStatus(s.Status, sight.status),
+		// A ghost is being collected: nobody reads its status any more.
+		Due: holder != states.ByGhost && !apply.SameSandboxStatus(s.Status, sight.status),
 	}
 	if !telling(s, sight.pods) {
 		born := s.CreationTimestamp.Time

@@ -113,13 +113,13 @@ func ready(s *agents.Sandbox, sight podSight) metav1.Condition {
 	pod := sight.pod
 	switch {
 	case sight.refusal != "":
-		return no(reasonError, "Error seen: "+sight.refusal)
+		return no(reasonError, errorSeen+sight.refusal)
 	case sight.view == states.PodMany:
 		return no(reasonMany, fmt.Sprintf("multiple Pods (%d) are controlled by this Sandbox; refusing to choose or create a Pod", sight.many))
 	case s.Spec.OperatingMode == agents.Suspended && sight.view == states.NoPod:
 		return no(reasonSuspended, "Sandbox is suspended")
 	case sight.view == states.PodForeign:
-		return no(reasonError, fmt.Sprintf("Error seen: pod %q is owned by %s", pod.Name, ownerWords(pod)))
+		return no(reasonError, fmt.Sprintf(errorSeen+"pod %q is owned by %s", pod.Name, ownerWords(pod)))
 	case pod == nil:
 		return no(reasonNotReady, "Pod does not exist")
 	case pod.Status.Phase == corev1.PodSucceeded:
