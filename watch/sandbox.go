@@ -3,8 +3,10 @@ package watch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kiln-sandbox/kiln/apply"
@@ -223,12 +225,31 @@ func (l sandboxes) createPod(ctx context.Context, s *agents.Sandbox, known *aske
 		known.refusal = apply.Words(err)
 		return nil
 	case errors.Is(err, apply.ErrLost):
-		_, err := ask(ctx, l.stores.pods, l.reads.core.CoreV1().Pods(s.Namespace), keyOf(s))
-		return err
+		return l.collide(ctx, s, known)
 	case err != nil:
 		return err
 	}
 	return take(l.stores.pods, pod)
+}
+
+// collide looks at the pod that has the sandbox's name already: its own, after a
+// lost answer, or one that is not to be touched. That one may be outside what
+// the informer watches, so no event tells when it goes; the back-off looks again.
+func (l sandboxes) collide(ctx context.Context, s *agents.Sandbox, known *asked) error {
+	pod, err := l.reads.core.CoreV1().Pods(s.Namespace).Get(ctx, s.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil // it went in this moment
+	case err != nil:
+		return err
+	case !controls(s.UID, pod):
+		known.refusal = fmt.Sprintf("pod %q is owned by %s; delete it, or give the sandbox another name", pod.Name, ownerWords(pod))
+	case pod.Labels[apply.LabelNameHash] == "":
+		known.refusal = fmt.Sprintf("pod %q has lost its label %s; put it back, or delete the pod", pod.Name, apply.LabelNameHash)
+	default:
+		return take(l.stores.pods, pod)
+	}
+	return nil
 }
 
 // deleteSandbox deletes a retired sandbox. Should a finalizer keep it, there is
