@@ -57,6 +57,17 @@ func (c *Cluster) Run(ctx context.Context, p Program) (*Process, error) {
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
+// ExitCode is what the process ended with; -1 while it runs, or when a signal
+// ended it.
+func (p *Process) ExitCode() int {
+	select {
+	case <-p.done:
+		return p.cmd.ProcessState.ExitCode()
+	default:
+		return -1
+	}
+}
+
 // Stop asks the process to end, and insists after a while.
 func (p *Process) Stop() error {
 	p.signal(syscall.SIGTERM)

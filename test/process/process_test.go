@@ -1,0 +1,190 @@
+package process
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
+	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
+)
+
+// long is how patient a test is; only a failure takes it.
+const long = "90s"
+
+func (r *replica) ready() error {
+	answer, err := http.Get("http://" + r.health + "/readyz")
+	if err != nil {
+		return err
+	}
+	if err := answer.Body.Close(); err != nil {
+		return err
+	}
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("readyz: %s", answer.Status)
+	}
+	return nil
+}
+
+func (r *replica) said(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(r.log)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return string(text)
+}
+
+func holder(g Gomega) string {
+	lease, err := stage.core.CoordinationV1().Leases(home).Get(stage.ctx, "a3317529.agent-sandbox.x-k8s.io", metav1.GetOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	if lease.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return *lease.Spec.HolderIdentity
+}
+
+// TestTheLifeOfAController is one test because its chapters follow each other on
+// one cluster.
+func TestTheLifeOfAController(t *testing.T) {
+	first := start(t, "kiln-1")
+
+	t.Run("without the CRDs it says which are missing and keeps trying", func(t *testing.T) {
+		g := NewWithT(t)
+		g.Eventually(func() string { return first.said(t) }, long).Should(And(
+			ContainSubstring("sandboxes.agents.x-k8s.io is missing"),
+			ContainSubstring("sandboxclaims.extensions.agents.x-k8s.io is missing"),
+			ContainSubstring("kubectl apply"),
+		))
+		g.Expect(first.ready()).To(MatchError(ContainSubstring("503")))
+		g.Expect(stage.cluster.InstallCRDs(stage.ctx)).To(Succeed())
+		g.Eventually(first.ready, long).Should(Succeed())
+	})
+
+	second := start(t, "kiln-2")
+
+	t.Run("a standby is ready and does nothing", func(t *testing.T) {
+		g := NewWithT(t)
+		g.Eventually(second.ready, long).Should(Succeed())
+		g.Eventually(func(g Gomega) { g.Expect(holder(g)).NotTo(BeEmpty()) }, long).Should(Succeed())
+		g.Expect(second.said(t)).NotTo(ContainSubstring("leading"))
+	})
+
+	second.Kill()
+
+	t.Run("told to stop in the middle of a burst, it finishes what it started and releases the lease", func(t *testing.T) {
+		g := NewWithT(t)
+		warm(g, "a", 20)
+		rest := burst(g, "a", 40)
+		g.Expect(first.Stop()).To(Succeed())
+		g.Expect(first.ExitCode()).To(Equal(0), first.said(t))
+		g.Expect(holder(g)).To(BeEmpty(), "the next leader need not wait for the lease to run out")
+		handovers(g, "a")
+		g.Expect(<-rest).To(Succeed())
+		g.Expect(len(bound(g, "a"))).To(BeNumerically("<", 40), "the burst outlasted it")
+	})
+
+	third := start(t, "kiln-3")
+
+	t.Run("the next leader goes on at once, and every claim has a sandbox of its own", func(t *testing.T) {
+		g := NewWithT(t)
+		g.Eventually(func(g Gomega) { g.Expect(bound(g, "a")).To(HaveLen(40)) }, long).Should(Succeed())
+		g.Eventually(func() string { return third.said(t) }, long).Should(ContainSubstring("leading"))
+	})
+
+	t.Run("killed in the middle of a burst, it leaves nothing that the next leader cannot finish", func(t *testing.T) {
+		g := NewWithT(t)
+		warm(g, "b", 10)
+		rest := burst(g, "b", 20)
+		third.Kill()
+		g.Expect(<-rest).To(Succeed())
+		start(t, "kiln-4")
+		g.Eventually(func(g Gomega) { g.Expect(bound(g, "b")).To(HaveLen(20)) }, long).Should(Succeed())
+		handovers(g, "b")
+	})
+}
+
+// warm makes a template and a pool and waits until the pool is full.
+func warm(g Gomega, name string, replicas int32) {
+	template := &ext.SandboxTemplate{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	template.Spec.PodTemplate = agents.PodTemplate{Spec: runtime.RawExtension{Raw: []byte(`{"containers":[{"name":"main","image":"image"}]}`)}}
+	_, err := stage.kiln.Templates("default").Create(stage.ctx, template, metav1.CreateOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	pool := &ext.SandboxWarmPool{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	pool.Spec = ext.SandboxWarmPoolSpec{Replicas: &replicas, TemplateRef: ext.SandboxTemplateRef{Name: name}}
+	_, err = stage.kiln.Pools("default").Create(stage.ctx, pool, metav1.CreateOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Eventually(func(g Gomega) {
+		p, err := stage.kiln.Pools("default").Get(stage.ctx, name, metav1.GetOptions{})
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(p.Status.ReadyReplicas).To(Equal(replicas))
+	}, long).Should(Succeed())
+}
+
+// burst starts to make claims on a pool, one after another, and returns when the
+// first is bound. The channel tells how the rest went.
+func burst(g Gomega, pool string, n int) <-chan error {
+	rest := make(chan error, 1)
+	go func() { rest <- claim(pool, n) }()
+	g.Eventually(func(g Gomega) { g.Expect(bound(g, pool)).NotTo(BeEmpty()) }, long, "1ms").Should(Succeed())
+	return rest
+}
+
+func claim(pool string, n int) error {
+	for i := range n {
+		c := &ext.SandboxClaim{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", pool, i)}}
+		c.Spec.WarmPoolRef.Name = pool
+		if _, err := stage.kiln.Claims("default").Create(stage.ctx, c, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func claims(g Gomega, pool string) (all []ext.SandboxClaim) {
+	list, err := stage.kiln.Claims("default").List(stage.ctx, metav1.ListOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, c := range list.Items {
+		if c.Spec.WarmPoolRef.Name == pool {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// bound returns the claim that each sandbox was told to; two claims on one
+// sandbox fail.
+func bound(g Gomega, pool string) map[string]string {
+	by := map[string]string{}
+	for _, c := range claims(g, pool) {
+		if name := c.Status.SandboxStatus.Name; c.Status.State == ext.StateBound {
+			g.Expect(by).NotTo(HaveKey(name), "two claims were told of one sandbox")
+			by[name] = c.Name
+		}
+	}
+	return by
+}
+
+// handovers proves that no hand-over is half done: whoever owns a warm sandbox
+// has been told of it.
+func handovers(g Gomega, pool string) {
+	told := bound(g, pool)
+	list, err := stage.kiln.Sandboxes("default").List(stage.ctx, metav1.ListOptions{LabelSelector: "agents.x-k8s.io/launch-type=warm"})
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, s := range list.Items {
+		owner := metav1.GetControllerOf(&s)
+		g.Expect(owner).NotTo(BeNil())
+		if owner.Kind == "SandboxClaim" && s.DeletionTimestamp == nil && mine(g, pool, owner.Name) {
+			g.Expect(told).To(HaveKeyWithValue(s.Name, owner.Name))
+		}
+	}
+}
+
+func mine(g Gomega, pool, claim string) bool {
+	c, err := stage.kiln.Claims("default").Get(stage.ctx, claim, metav1.GetOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	return c.Spec.WarmPoolRef.Name == pool
+}
