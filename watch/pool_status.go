@@ -1,0 +1,105 @@
+package watch
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kiln-sandbox/kiln/apply"
+	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
+	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
+	"github.com/kiln-sandbox/kiln/states"
+)
+
+// report writes the status once it has been out of date for a pause.
+func (l pools) report(ctx context.Context, sight poolSight) (time.Duration, error) {
+	want := l.status(sight)
+	if apply.SamePoolStatus(sight.pool.Status, want) {
+		l.memory.settle(sight.pool.UID)
+		return 0, nil
+	}
+	if left := l.memory.pause(sight.pool.UID, l.now()); left > 0 {
+		return left, nil
+	}
+	got, err := l.apply.ReportPool(ctx, sight.pool, want)
+	if err == nil {
+		l.memory.settle(sight.pool.UID)
+	}
+	return 0, settle(ctx, l.stores.pools, l.reads.kiln.Pools(sight.pool.Namespace), sight.pool, got, err)
+}
+
+func (l pools) status(sight poolSight) ext.SandboxWarmPoolStatus {
+	n := states.CountPool(sight.facts)
+	want := ext.SandboxWarmPoolStatus{
+		Replicas: int32(n.Replicas), ReadyReplicas: int32(n.Ready),
+		UpdatedReplicas: int32(n.Updated), UpdatedReadyReplicas: int32(n.UpdatedReady),
+		WarmingReplicas: int32(n.Warming), StaleReplicas: int32(n.Leaving),
+		CurrentRevision:    sight.blueprint.Revision,
+		Selector:           apply.LabelPool + "=" + apply.Hash(sight.pool.Name),
+		ObservedGeneration: sight.pool.Generation,
+	}
+	now := metav1.NewTime(l.now().Truncate(time.Second))
+	for _, c := range l.conditions(sight, n) {
+		c.ObservedGeneration = sight.pool.Generation
+		want.Conditions = append(want.Conditions, since(sight.pool.Status.Conditions, c, now))
+	}
+	return want
+}
+
+// conditions say in a person's words how a pool is.
+func (l pools) conditions(sight poolSight, n states.PoolCount) []metav1.Condition {
+	desired := sight.facts.Replicas
+	have := fmt.Sprintf("%d of %d members are ready", n.Ready, desired)
+	degraded := l.degraded(sight, n)
+	ready := condition(condReady, metav1.ConditionTrue, "MembersReady", have)
+	progress := condition("Progressing", metav1.ConditionFalse, "Complete", have)
+	if n.Ready < desired {
+		ready = condition(condReady, metav1.ConditionFalse, "MembersNotReady", have)
+		progress = condition("Progressing", metav1.ConditionTrue, "Warming", have)
+	}
+	if n.Replicas > desired || n.Leaving > 0 {
+		progress = condition("Progressing", metav1.ConditionTrue, "ScalingDown", fmt.Sprintf("%d members are leaving", max(n.Replicas-desired, n.Leaving)))
+	}
+	if degraded.Status == metav1.ConditionTrue && n.Ready < desired {
+		ready.Reason, ready.Message = degraded.Reason, degraded.Message
+		progress = condition("Progressing", metav1.ConditionFalse, degraded.Reason, degraded.Message)
+	}
+	return []metav1.Condition{degraded, progress, ready}
+}
+
+// degraded says what keeps a pool from being what it should be, and what helps.
+func (l pools) degraded(sight poolSight, n states.PoolCount) metav1.Condition {
+	yes := func(reason, message string) metav1.Condition {
+		return condition("Degraded", metav1.ConditionTrue, reason, message)
+	}
+	name := sight.pool.Spec.TemplateRef.Name
+	switch {
+	case sight.fault != "":
+		return yes("InvalidTemplate", sight.fault)
+	case sight.facts.Template == states.Missing:
+		return yes(reasonNoTemplate, fmt.Sprintf("SandboxTemplate %q not found; create it in namespace %s, or change spec.sandboxTemplateRef.name", name, sight.pool.Namespace))
+	case l.memory.said(sight.pool.UID) != "":
+		return yes("SandboxRefused", "the API server refuses to create sandboxes: "+l.memory.said(sight.pool.UID))
+	case n.Refused > 0:
+		return yes("PodRefused", fmt.Sprintf("%d pods cannot be created: %s", n.Refused, refusalIn(sight)))
+	}
+	return condition("Degraded", metav1.ConditionFalse, "AsExpected", "nothing is in the way")
+}
+
+// refusalIn is what the first refused member by name says.
+func refusalIn(sight poolSight) string {
+	var first *agents.Sandbox
+	for _, s := range sight.members {
+		if refused(s) && !retired(s) && (first == nil || s.Name < first.Name) {
+			first = s
+		}
+	}
+	if first == nil {
+		return ""
+	}
+	return strings.TrimPrefix(meta.FindStatusCondition(first.Status.Conditions, condReady).Message, errorSeen)
+}
