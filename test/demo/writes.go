@@ -86,6 +86,19 @@ func (w writes) sum(results ...string) float64 {
 	return total
 }
 
+// of returns the writes of a manager, and rest those of all the others.
+func (w writes) of(manager string) (its, rest writes) {
+	its, rest = writes{}, writes{}
+	for k, n := range w {
+		if k.manager == manager {
+			its[k] = n
+		} else {
+			rest[k] = n
+		}
+	}
+	return its, rest
+}
+
 // table prints the writes by manager and edge, and what that makes per claim.
 func (w writes) table(claims int) {
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
