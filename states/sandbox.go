@@ -15,8 +15,9 @@ const (
 	ByClaim
 	// ByGhost is a sandbox whose claim has vanished.
 	ByGhost
-	// ByTwin is a second sandbox of a claim that was told of another one. It
-	// happens when two leaders serve one claim, or a response is lost.
+	// ByTwin is a sandbox of which its claim will never be told: it was told of
+	// another one, or it is stale and holds nothing any more. It happens when two
+	// leaders serve one claim, or a response is lost.
 	ByTwin
 	// ByUnseen is a sandbox of a claim that the watch does not show, and that
 	// may only be too new for it.
@@ -84,7 +85,7 @@ func StepSandbox(f SandboxFacts) Decision {
 	case f.Holder == ByUnseen:
 		return act(Check, "the watch does not show its claim")
 	case f.Holder == ByTwin:
-		return act(Retire, "its claim was told of another sandbox")
+		return act(Retire, "its claim will never be told of it")
 	case f.Pod == NoPod && !f.Halted && f.Holder != ByGhost:
 		return act(Create, "it has no pod")
 	case f.Due && f.Hush <= 0:

@@ -1,0 +1,305 @@
+package states
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+// The walk visits every world that a scene leads to, and checks in each that no
+// promise was broken on the way there, and that from there everything still
+// comes right when nothing goes wrong any more.
+//
+// What it can not see: which event wakes which key (it steps every key at any
+// time), changes of the template, and what a status says beside its word.
+
+var far = flag.Bool("far", false, "take the walks that need minutes and gigabytes, too")
+
+// A walk is the worlds found so far, breadth first, each with the one before it.
+type walk struct {
+	*scene
+	worlds []world
+	from   []int32
+	index  map[world]int32
+	// moved are the words that followed one another, of pods and of claims.
+	moved [2][8][8]bool
+}
+
+// A mistake is what a walk found wrong, in a world or on a step out of it.
+type mistake struct {
+	what  string
+	world int32
+}
+
+// walk visits every world, or those up to the first mistake.
+func (s *scene) walk() (*walk, *mistake) {
+	k := &walk{scene: s, index: map[world]int32{}}
+	k.visit(s.start(), -1)
+	var wrong *mistake
+	for i := 0; i < len(k.worlds) && wrong == nil; i++ {
+		st := stroll{scene: s, w: k.worlds[i]}
+		st.next = func(w world, _, what string) {
+			if what != "" && wrong == nil {
+				wrong = &mistake{what, int32(i)}
+			}
+			k.note(&st.w.truth, &w.truth)
+			k.visit(w, int32(i))
+		}
+		st.steps()
+	}
+	return k, wrong
+}
+
+func (k *walk) visit(w world, from int32) {
+	w = w.least(k.leaders)
+	if _, ok := k.index[w]; ok {
+		return
+	}
+	k.index[w] = int32(len(k.worlds))
+	k.worlds = append(k.worlds, w)
+	k.from = append(k.from, from)
+}
+
+func (k *walk) note(was, is *plane) {
+	if *was == *is {
+		return
+	}
+	for i := range is.pod {
+		k.moved[0][was.pod[i]&wordBits][is.pod[i]&wordBits] = true
+	}
+	for i := range is.claim {
+		k.moved[1][was.claim[i]&wordBits][is.claim[i]&wordBits] = true
+	}
+}
+
+// settle follows each world, nothing going wrong any more, until nothing is left
+// to do. Their ways meet, so each is followed only up to one that is known.
+func (k *walk) settle() *mistake {
+	const onTheWay, good = 1, 2
+	mark := make([]byte, len(k.worlds))
+	for i := range k.worlds {
+		var way []int32
+		for at := int32(i); mark[at] != good; {
+			if mark[at] == onTheWay {
+				return &mistake{"it goes round in circles for ever", at}
+			}
+			mark[at] = onTheWay
+			way = append(way, at)
+			next, more := k.calmly(k.worlds[at])
+			if !more {
+				if what := k.worlds[at].unsettled(); what != "" {
+					return &mistake{what, at}
+				}
+				break
+			}
+			known, ok := k.index[next.least(k.leaders)]
+			if !ok {
+				return &mistake{"a step led out of the walk", at}
+			}
+			at = known
+		}
+		for _, at := range way {
+			mark[at] = good
+		}
+	}
+	return nil
+}
+
+// calmly is the next world when nothing goes wrong: everyone hears everything,
+// then the first thing happens that changes something.
+func (k *walk) calmly(w world) (next world, more bool) {
+	for l := range k.leaders {
+		next = w
+		if next.relist(l); next != w {
+			return next, true
+		}
+	}
+	st := stroll{scene: k.scene, w: w, calm: true}
+	st.next = func(to world, _, _ string) {
+		if !more && to.truth != w.truth {
+			next, more = to, true
+		}
+	}
+	st.steps()
+	return next, more
+}
+
+// story tells how a mistake came about. Worlds are known under one of their
+// names only, so it is told anew from the beginning.
+func (k *walk) story(m *mistake) string {
+	var path []world
+	for i := m.world; i >= 0; i = k.from[i] {
+		path = append(path, k.worlds[i])
+	}
+	var lines []string
+	tell := func(how string) { lines = append(lines, fmt.Sprintf("%4d  %s", len(lines)+1, how)) }
+	w := k.start()
+	for n := len(path) - 2; n >= 0; n-- {
+		st := stroll{scene: k.scene, w: w, loud: true}
+		found := false
+		st.next = func(to world, how, _ string) {
+			if !found && to.least(k.leaders) == path[n] {
+				w, found = to, true
+				tell(how)
+			}
+		}
+		st.steps()
+	}
+	end := m.what
+	if what := w.unsettled(); what != "" && k.over(w) {
+		end = what
+	}
+	st := stroll{scene: k.scene, w: w, loud: true}
+	st.next = func(_ world, how, what string) {
+		if what != "" && end == m.what {
+			tell(how)
+			end = what + " "
+		}
+	}
+	st.steps()
+	return fmt.Sprintf("%s\n   => %s", strings.Join(lines, "\n"), strings.TrimSpace(end))
+}
+
+func (k *walk) over(w world) bool {
+	_, more := k.calmly(w)
+	return !more
+}
+
+// scenes are the walks. Together they have one leader and two, one claim and
+// two, members that are free, starting and not born yet, and every fault.
+var scenes = []scene{
+	{name: "one leader, two members, two claims, a fault",
+		leaders: 1, ready: 1, starting: 1, claims: 2, replicas: 2, faults: 1, which: everything},
+	{name: "one leader, two members, two claims, two losses",
+		leaders: 1, ready: 1, starting: 1, claims: 2, replicas: 2, faults: 2, which: lostResponse | claimDeleted | sandboxDeleted},
+	{name: "one leader, a member and its refill, two claims, a fault",
+		leaders: 1, ready: 1, unborn: 1, claims: 2, replicas: 1, faults: 1, which: everything},
+	{name: "two leaders, two members, two claims",
+		leaders: 2, ready: 2, claims: 2, replicas: 2, prompt: []kind{pods}},
+	{name: "two leaders, two members, a claim, a fault",
+		leaders: 2, ready: 2, claims: 1, replicas: 2, faults: 1, which: everything, prompt: []kind{pods}},
+	{name: "two leaders, a member and its refill, a claim, a fault",
+		leaders: 2, ready: 1, unborn: 1, claims: 1, replicas: 1, faults: 1, which: everything, prompt: []kind{pods}},
+	{name: "two leaders whose watch of pods lags, a member, a claim, a fault",
+		leaders: 2, ready: 1, claims: 1, replicas: 1, faults: 1, which: lostResponse | podBlinks},
+}
+
+// farScenes are scenes for a long evening.
+var farScenes = []scene{
+	{name: "one leader, two members, two claims, two faults",
+		leaders: 1, ready: 1, starting: 1, claims: 2, replicas: 2, faults: 2, which: everything},
+	{name: "one leader, a member and its refill, two claims, two faults",
+		leaders: 1, ready: 1, unborn: 1, claims: 2, replicas: 1, faults: 2, which: everything},
+	{name: "two leaders, two members, a claim, two faults",
+		leaders: 2, ready: 2, claims: 1, replicas: 2, faults: 2, which: everything, prompt: []kind{pods}},
+	{name: "two leaders whose watch of pods lags, a member, a claim, every fault",
+		leaders: 2, ready: 1, claims: 1, replicas: 1, faults: 1, which: everything},
+	{name: "two leaders whose watch of pods lags, a member, two claims",
+		leaders: 2, ready: 1, claims: 2, replicas: 1},
+	{name: "two leaders, two members, two claims, a fault",
+		leaders: 2, ready: 2, claims: 2, replicas: 2, faults: 1, which: lostResponse | sandboxDeleted, prompt: []kind{pods}},
+}
+
+func TestTheWalk(t *testing.T) {
+	all := scenes
+	if *far {
+		all = append(all, farScenes...)
+	}
+	walks := make([]*walk, len(all))
+	t.Run("no promise is broken, and all ends well", func(t *testing.T) {
+		for i, s := range all {
+			t.Run(s.name, func(t *testing.T) {
+				t.Parallel()
+				k, wrong := s.walk()
+				if wrong == nil {
+					wrong = k.settle()
+				}
+				t.Logf("%d worlds", len(k.worlds))
+				if wrong != nil {
+					t.Error("\n" + k.story(wrong))
+				}
+				walks[i] = &walk{moved: k.moved} // the worlds need not be kept
+			})
+		}
+	})
+	t.Run("every edge was walked", func(t *testing.T) {
+		for c, chart := range []Chart{Pod, Claim} {
+			for _, e := range chart.Edges {
+				byHand := e.From == Binding && e.Event == ClaimLost // a claim that is binding was told of nothing
+				if e.Event == ClaimExpired || byHand {
+					continue // the walk has no clock and no hand
+				}
+				walked := slices.ContainsFunc(walks, func(k *walk) bool { return k != nil && k.moved[c][code(e.From)][code(e.To)] })
+				NewWithT(t).Expect(walked).To(BeTrue(), "%s: %s -> %s", chart.Kind, e.From, e.To)
+			}
+		}
+	})
+}
+
+// TestTheWalkCanFail takes the guards away one by one. Each time the walk finds
+// what that guard prevents, and tells the shortest story of it.
+func TestTheWalkCanFail(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		scene scene
+		finds string
+	}{
+		{"without the guard on adoption two claims get one sandbox",
+			scene{without: versionOnAdopt, leaders: 2, ready: 1, claims: 2, replicas: 1, prompt: []kind{pods}},
+			"P1: sandbox A belonged to claim"},
+		{"without the guard on the claim's status an assignment flips",
+			scene{without: versionOnClaim, leaders: 2, ready: 2, claims: 1, replicas: 2, prompt: []kind{pods}},
+			"P1: claim 0 was told of sandbox"},
+		{"without the guard on the retired event a bound pod becomes stale",
+			scene{without: versionOnRetired, leaders: 2, ready: 1, claims: 1, replicas: 1, faults: 1, which: lostResponse | podBlinks},
+			"P4: pod own-0 went from bound to stale"},
+		{"without the UID of what it was told of a claim gets another sandbox under the old name",
+			scene{without: uidOfTold, leaders: 1, claims: 1, faults: 2, which: lostResponse | sandboxDeleted},
+			"P1: claim 0 was told of sandbox own-0, and that name is another sandbox's now"},
+		{"unless what a stale claim holds is a twin, it stays for ever",
+			scene{without: staleHoldsNothing, leaders: 1, ready: 1, claims: 1, replicas: 1, faults: 2, which: lostResponse | sandboxDeleted},
+			"of which nobody will ever tell it"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			g := NewWithT(t)
+			k, wrong := row.scene.walk()
+			if wrong == nil {
+				wrong = k.settle()
+			}
+			g.Expect(wrong).NotTo(BeNil(), "%d worlds, and nothing wrong in any", len(k.worlds))
+			story := k.story(wrong)
+			g.Expect(story).To(ContainSubstring(row.finds))
+			t.Logf("after %d worlds:\n%s", len(k.worlds), story)
+		})
+	}
+}
+
+// TestNamesDoNotMatter holds the walk to its shortcut: a world and its renaming
+// lead to the same worlds.
+func TestNamesDoNotMatter(t *testing.T) {
+	s := scenes[0]
+	k, _ := s.walk()
+	for i := 0; i < len(k.worlds); i += 101 {
+		var first map[world]bool
+		for n := range renamings {
+			leads := map[world]bool{}
+			st := stroll{scene: &s, w: k.worlds[i].renamed(&renamings[n], s.leaders)}
+			st.next = func(w world, _, _ string) { leads[w.least(s.leaders)] = true }
+			st.steps()
+			if first == nil {
+				first = leads
+			}
+			same := len(first) == len(leads)
+			for w := range leads {
+				same = same && first[w]
+			}
+			if !same {
+				t.Fatalf("world %d, renaming %d: %d worlds follow, not the same as the %d without", i, n, len(leads), len(first))
+			}
+		}
+	}
+}
