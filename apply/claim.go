@@ -24,7 +24,8 @@ func recordConfig(claim *ext.SandboxClaim, sandbox string, seen time.Time) *exta
 func claimStatusConfig(claim *ext.SandboxClaim, want ext.SandboxClaimStatus) *extac.SandboxClaimApplyConfiguration {
 	status := extac.SandboxClaimStatus().WithState(want.State).WithConditions(conditions(want.Conditions)...)
 	if want.SandboxStatus.Name != "" {
-		status.WithSandboxStatus(extac.SandboxStatus().WithName(want.SandboxStatus.Name).WithPodIPs(want.SandboxStatus.PodIPs...))
+		status.WithSandboxStatus(extac.SandboxStatus().WithName(want.SandboxStatus.Name).
+			WithUID(want.SandboxStatus.UID).WithPodIPs(want.SandboxStatus.PodIPs...))
 	}
 	return extac.SandboxClaim(claim.Name, claim.Namespace).WithUID(claim.UID).
 		WithResourceVersion(claim.ResourceVersion).WithStatus(status)

@@ -52,7 +52,7 @@ func aClaim() *ext.SandboxClaim {
 		Type: "Ready", Status: metav1.ConditionTrue, Reason: "DependenciesReady", Message: "Pod is Ready",
 		LastTransitionTime: metav1.NewTime(noon),
 	}}
-	c.Status.SandboxStatus = ext.SandboxStatus{Name: "warm-x", PodIPs: []string{"10.0.0.1"}}
+	c.Status.SandboxStatus = ext.SandboxStatus{Name: "warm-x", UID: "sandbox-uid", PodIPs: []string{"10.0.0.1"}}
 	c.Status.State = ext.StateBound
 	return c
 }

@@ -116,8 +116,8 @@ func (l claims) consult(sight *claimSight, f *states.ClaimFacts) {
 func (l claims) held(c *ext.SandboxClaim) *agents.Sandbox {
 	owned := l.stores.sandboxes.by(byOwner, uidOf(c))
 	owned = slices.DeleteFunc(owned, func(s *agents.Sandbox) bool {
-		told := c.Status.SandboxStatus.Name
-		return s.DeletionTimestamp != nil || retired(s) || told != "" && s.Name != told
+		other := c.Status.SandboxStatus.Name != "" && !tellsOf(c, s)
+		return s.DeletionTimestamp != nil || retired(s) || other
 	})
 	if len(owned) == 0 {
 		return nil

@@ -33,7 +33,7 @@ func (l claims) fate(ctx context.Context, c *ext.SandboxClaim) (states.Presence,
 		return p, err
 	}
 	s, ok := l.stores.sandboxes.get(key)
-	if !ok || !controls(c.UID, s) || retired(s) || s.DeletionTimestamp != nil {
+	if !ok || !controls(c.UID, s) || !tellsOf(c, s) || retired(s) || s.DeletionTimestamp != nil {
 		return states.Missing, nil
 	}
 	return p, nil

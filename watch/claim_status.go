@@ -30,7 +30,7 @@ func (l claims) wants(sight claimSight) ext.SandboxClaimStatus {
 	c := sight.claim
 	want := ext.SandboxClaimStatus{State: ext.State(sight.facts.State)}
 	if s := sight.sandbox; s != nil {
-		want.SandboxStatus = ext.SandboxStatus{Name: s.Name, PodIPs: s.Status.PodIPs}
+		want.SandboxStatus = ext.SandboxStatus{Name: s.Name, UID: s.UID, PodIPs: s.Status.PodIPs}
 		if done := meta.FindStatusCondition(s.Status.Conditions, condFinished); done != nil {
 			want.Conditions = append(want.Conditions, *done)
 		}

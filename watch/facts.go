@@ -121,7 +121,10 @@ func word(p *corev1.Pod) states.State {
 	return states.Pod.Parse(p.Labels[apply.LabelState])
 }
 
-// tellsOf reports whether a claim's status names a sandbox.
+// tellsOf reports whether a claim was told of a sandbox: of this very one, and
+// not of another that had its name. A status that was written without a UID, by
+// the agent-sandbox controller, means the name.
 func tellsOf(c *ext.SandboxClaim, s *agents.Sandbox) bool {
-	return c.Status.SandboxStatus.Name == s.Name
+	told := c.Status.SandboxStatus
+	return told.Name == s.Name && (told.UID == "" || told.UID == s.UID)
 }

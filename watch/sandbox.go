@@ -161,8 +161,12 @@ func (l sandboxes) pods(s *agents.Sandbox, known asked) podSight {
 		if !ok {
 			return sight
 		}
-		sight.view, sight.pod = states.PodForeign, pod
-		return sight
+		sight.pod = pod
+		if !controls(s.UID, pod) {
+			sight.view = states.PodForeign
+			return sight
+		}
+		sight.refusal = known.refusal // its own after all: the watch has just shown it
 	}
 	switch {
 	case sight.pod.DeletionTimestamp != nil:

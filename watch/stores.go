@@ -123,6 +123,10 @@ func (s *store[T]) reached(version string) bool {
 func (s *store[T]) newest(key Key) (T, bool) {
 	var none T
 	var seen T
+	e, ok := s.ahead[key]
+	// Asked before the look: an informer that passes the entry between the two
+	// shows it. The other way round, what is there would look gone.
+	passed := ok && s.reached(e.object.GetResourceVersion())
 	o, shown, err := s.informer.GetIndexer().GetByKey(key.String())
 	if err != nil {
 		panic(err) // only a broken key function fails, and keys are ours
@@ -130,7 +134,6 @@ func (s *store[T]) newest(key Key) (T, bool) {
 	if shown {
 		seen = o.(T)
 	}
-	e, ok := s.ahead[key]
 	if !ok {
 		return seen, shown
 	}
@@ -138,7 +141,7 @@ func (s *store[T]) newest(key Key) (T, bool) {
 	case e.gone && shown && seen.GetUID() == e.object.GetUID():
 		return none, false
 	case e.gone:
-	case shown && newer(e.object, seen), !shown && !s.reached(e.object.GetResourceVersion()):
+	case shown && newer(e.object, seen), !shown && !passed:
 		return e.object, true
 	}
 	delete(s.ahead, key)

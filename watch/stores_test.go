@@ -117,3 +117,32 @@ func TestAStoreThatHasPassedAVersionKnowsWhatDoesNotExist(t *testing.T) {
 	h.g.Expect(h.reached("5")).To(BeTrue())
 	h.g.Expect(h.reached("6")).To(BeFalse())
 }
+
+// passing is an informer that moves on right after a look at it.
+type passing struct {
+	cache.SharedIndexInformer
+	then func()
+}
+
+func (p passing) GetIndexer() cache.Indexer {
+	return looks{p.SharedIndexInformer.GetIndexer(), p.then}
+}
+
+type looks struct {
+	cache.Indexer
+	then func()
+}
+
+func (l looks) GetByKey(key string) (any, bool, error) {
+	o, shown, err := l.Indexer.GetByKey(key)
+	l.then()
+	return o, shown, err
+}
+
+func TestWhatIsThereIsNotGoneWhileTheInformerPassesIt(t *testing.T) {
+	h := byHand(t)
+	h.put(pod("p", "u", "9"))
+	inner := h.informer.GetIndexer()
+	h.informer = passing{h.informer, func() { h.g.Expect(inner.Add(pod("p", "u", "9"))).To(Succeed()) }}
+	h.g.Expect(h.by(byOwner, "owner")).To(HaveLen(1))
+}

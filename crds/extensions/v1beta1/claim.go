@@ -2,6 +2,7 @@ package v1beta1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
 )
@@ -166,6 +167,10 @@ type SandboxStatus struct {
 	// name of the Sandbox, in the namespace of the claim.
 	// +optional
 	Name string `json:"name,omitempty"`
+
+	// uid of the Sandbox. Another one of the same name is not the claim's.
+	// +optional
+	UID types.UID `json:"uid,omitempty"`
 
 	// podIPs are the addresses of its pod.
 	// +optional

@@ -230,6 +230,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             scalar: string
           elementRelationship: atomic
+    - name: uid
+      type:
+        namedType: io.k8s.apimachinery.pkg.types.UID
 - name: com.github.kiln-sandbox.kiln.crds.extensions.v1beta1.SandboxTemplate
   map:
     fields:

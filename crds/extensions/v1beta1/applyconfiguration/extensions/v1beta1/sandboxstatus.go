@@ -2,6 +2,10 @@
 
 package v1beta1
 
+import (
+	types "k8s.io/apimachinery/pkg/types"
+)
+
 // SandboxStatusApplyConfiguration represents a declarative configuration of the SandboxStatus type for use
 // with apply.
 //
@@ -9,6 +13,8 @@ package v1beta1
 type SandboxStatusApplyConfiguration struct {
 	// name of the Sandbox, in the namespace of the claim.
 	Name *string `json:"name,omitempty"`
+	// uid of the Sandbox. Another one of the same name is not the claim's.
+	UID *types.UID `json:"uid,omitempty"`
 	// podIPs are the addresses of its pod.
 	PodIPs []string `json:"podIPs,omitempty"`
 }
@@ -24,6 +30,14 @@ func SandboxStatus() *SandboxStatusApplyConfiguration {
 // If called multiple times, the Name field is set to the value of the last call.
 func (b *SandboxStatusApplyConfiguration) WithName(value string) *SandboxStatusApplyConfiguration {
 	b.Name = &value
+	return b
+}
+
+// WithUID sets the UID field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the UID field is set to the value of the last call.
+func (b *SandboxStatusApplyConfiguration) WithUID(value types.UID) *SandboxStatusApplyConfiguration {
+	b.UID = &value
 	return b
 }
 
