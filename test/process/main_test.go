@@ -4,11 +4,10 @@ package process
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"testing"
 
@@ -18,22 +17,16 @@ import (
 
 	"github.com/kiln-sandbox/kiln/crds/client"
 	"github.com/kiln-sandbox/kiln/test/cluster"
+	"github.com/kiln-sandbox/kiln/test/stage"
 )
 
-// Where the controller lives and who it is.
-const (
-	home    = "agent-sandbox-system"
-	account = "agent-sandbox-controller"
-)
-
-// stage is what every test of this package stands on.
-var stage struct {
-	ctx        context.Context
-	cluster    *cluster.Cluster
-	core       kubernetes.Interface
-	kiln       *client.Clients
-	binary     string
-	kubeconfig string
+// world is what every test of this package stands on.
+var world struct {
+	ctx     context.Context
+	cluster *cluster.Cluster
+	core    kubernetes.Interface
+	kiln    *client.Clients
+	binary  string
 }
 
 func TestMain(m *testing.M) {
@@ -52,87 +45,38 @@ func run(m *testing.M) (code int, err error) {
 	if err != nil {
 		return 1, err
 	}
-	defer os.RemoveAll(dir)
-	if err := build(ctx, filepath.Join(dir, "kiln")); err != nil {
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if world.binary, err = stage.Build(ctx, dir); err != nil {
 		return 1, err
 	}
 	c, err := cluster.Start(ctx, cluster.Options{Manager: true, Scheduler: true, Nodes: 1})
 	if err != nil {
 		return 1, err
 	}
-	defer func() {
-		if stopped := c.Stop(); err == nil {
-			err = stopped
-		}
-	}()
-	stage.ctx, stage.cluster = ctx, c
-	if err := connect(); err != nil {
+	defer func() { err = errors.Join(err, c.Stop()) }()
+	world.ctx, world.cluster = ctx, c
+	h, err := rest.HTTPClientFor(c.Config)
+	if err != nil {
+		return 1, err
+	}
+	if world.core, err = kubernetes.NewForConfigAndClient(c.Config, h); err != nil {
+		return 1, err
+	}
+	if world.kiln, err = client.New(c.Config, h); err != nil {
 		return 1, err
 	}
 	return m.Run(), nil
 }
 
-func build(ctx context.Context, binary string) error {
-	root, err := cluster.Root()
-	if err != nil {
-		return err
-	}
-	stage.binary = binary
-	command := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/kiln")
-	command.Dir, command.Stdout, command.Stderr = root, os.Stderr, os.Stderr
-	return command.Run()
-}
-
-func connect() (err error) {
-	c := stage.cluster
-	h, err := rest.HTTPClientFor(c.Config)
-	if err != nil {
-		return err
-	}
-	if stage.core, err = kubernetes.NewForConfigAndClient(c.Config, h); err != nil {
-		return err
-	}
-	if stage.kiln, err = client.New(c.Config, h); err != nil {
-		return err
-	}
-	if _, stage.kubeconfig, err = c.ServiceAccountConfig(stage.ctx, home, account); err != nil {
-		return err
-	}
-	root, err := cluster.Root()
-	if err != nil {
-		return err
-	}
-	rights, err := os.ReadFile(filepath.Join(root, "helm", "kiln", "files", "rbac.yaml"))
-	if err != nil {
-		return err
-	}
-	return c.Apply(stage.ctx, rights)
-}
-
-// A replica is a running controller.
-type replica struct {
-	*cluster.Process
-	health string
-	log    string
-}
-
 // start runs a controller and returns when its process is alive.
-func start(t *testing.T, name string) *replica {
+func start(t *testing.T, name string) *stage.Replica {
 	t.Helper()
-	health := cluster.FreeAddress()
-	p, err := stage.cluster.Run(stage.ctx, cluster.Program{
-		Name: name, Path: stage.binary,
-		Args: []string{
-			"controller", "--kubeconfig=" + stage.kubeconfig, "--leader-election-namespace=" + home,
-			"--metrics-bind-address=0", "--health-probe-bind-address=" + health,
-		},
-		Healthy: "http://" + health + "/healthz",
-	})
+	r, err := stage.Kiln{Name: name, Binary: world.binary, Alive: true}.Run(world.ctx, world.cluster)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() {
-		if err := p.Stop(); err != nil {
+		if err := r.Stop(); err != nil {
 			t.Error(err)
 		}
 	})
-	return &replica{Process: p, health: health, log: filepath.Join(stage.cluster.LogDir, name+".log")}
+	return r
 }

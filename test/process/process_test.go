@@ -12,13 +12,14 @@ import (
 
 	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
 	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
+	"github.com/kiln-sandbox/kiln/test/stage"
 )
 
 // long is how patient a test is; only a failure takes it.
 const long = "90s"
 
-func (r *replica) ready() error {
-	answer, err := http.Get("http://" + r.health + "/readyz")
+func ready(r *stage.Replica) error {
+	answer, err := http.Get(r.Health + "/readyz")
 	if err != nil {
 		return err
 	}
@@ -31,15 +32,15 @@ func (r *replica) ready() error {
 	return nil
 }
 
-func (r *replica) said(t *testing.T) string {
+func said(t *testing.T, r *stage.Replica) string {
 	t.Helper()
-	text, err := os.ReadFile(r.log)
+	text, err := os.ReadFile(r.Log)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	return string(text)
 }
 
 func holder(g Gomega) string {
-	lease, err := stage.core.CoordinationV1().Leases(home).Get(stage.ctx, "a3317529.agent-sandbox.x-k8s.io", metav1.GetOptions{})
+	lease, err := world.core.CoordinationV1().Leases(stage.Home).Get(world.ctx, "a3317529.agent-sandbox.x-k8s.io", metav1.GetOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
 	if lease.Spec.HolderIdentity == nil {
 		return ""
@@ -54,23 +55,23 @@ func TestTheLifeOfAController(t *testing.T) {
 
 	t.Run("without the CRDs it says which are missing and keeps trying", func(t *testing.T) {
 		g := NewWithT(t)
-		g.Eventually(func() string { return first.said(t) }, long).Should(And(
+		g.Eventually(func() string { return said(t, first) }, long).Should(And(
 			ContainSubstring("sandboxes.agents.x-k8s.io is missing"),
 			ContainSubstring("sandboxclaims.extensions.agents.x-k8s.io is missing"),
 			ContainSubstring("kubectl apply"),
 		))
-		g.Expect(first.ready()).To(MatchError(ContainSubstring("503")))
-		g.Expect(stage.cluster.InstallCRDs(stage.ctx)).To(Succeed())
-		g.Eventually(first.ready, long).Should(Succeed())
+		g.Expect(ready(first)).To(MatchError(ContainSubstring("503")))
+		g.Expect(world.cluster.InstallCRDs(world.ctx)).To(Succeed())
+		g.Eventually(ready, long).WithArguments(first).Should(Succeed())
 	})
 
 	second := start(t, "kiln-2")
 
 	t.Run("a standby is ready and does nothing", func(t *testing.T) {
 		g := NewWithT(t)
-		g.Eventually(second.ready, long).Should(Succeed())
+		g.Eventually(ready, long).WithArguments(second).Should(Succeed())
 		g.Eventually(func(g Gomega) { g.Expect(holder(g)).NotTo(BeEmpty()) }, long).Should(Succeed())
-		g.Expect(second.said(t)).NotTo(ContainSubstring("leading"))
+		g.Expect(said(t, second)).NotTo(ContainSubstring("leading"))
 	})
 
 	second.Kill()
@@ -80,7 +81,7 @@ func TestTheLifeOfAController(t *testing.T) {
 		warm(g, "a", 20)
 		rest := burst(g, "a", 40)
 		g.Expect(first.Stop()).To(Succeed())
-		g.Expect(first.ExitCode()).To(Equal(0), first.said(t))
+		g.Expect(first.ExitCode()).To(Equal(0), said(t, first))
 		g.Expect(holder(g)).To(BeEmpty(), "the next leader need not wait for the lease to run out")
 		handovers(g, "a")
 		g.Expect(<-rest).To(Succeed())
@@ -92,7 +93,7 @@ func TestTheLifeOfAController(t *testing.T) {
 	t.Run("the next leader goes on at once, and every claim has a sandbox of its own", func(t *testing.T) {
 		g := NewWithT(t)
 		g.Eventually(func(g Gomega) { g.Expect(bound(g, "a")).To(HaveLen(40)) }, long).Should(Succeed())
-		g.Eventually(func() string { return third.said(t) }, long).Should(ContainSubstring("leading"))
+		g.Eventually(func() string { return said(t, third) }, long).Should(ContainSubstring("leading"))
 	})
 
 	t.Run("killed in the middle of a burst, it leaves nothing that the next leader cannot finish", func(t *testing.T) {
@@ -111,14 +112,14 @@ func TestTheLifeOfAController(t *testing.T) {
 func warm(g Gomega, name string, replicas int32) {
 	template := &ext.SandboxTemplate{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	template.Spec.PodTemplate = agents.PodTemplate{Spec: runtime.RawExtension{Raw: []byte(`{"containers":[{"name":"main","image":"image"}]}`)}}
-	_, err := stage.kiln.Templates("default").Create(stage.ctx, template, metav1.CreateOptions{})
+	_, err := world.kiln.Templates("default").Create(world.ctx, template, metav1.CreateOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
 	pool := &ext.SandboxWarmPool{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	pool.Spec = ext.SandboxWarmPoolSpec{Replicas: &replicas, TemplateRef: ext.SandboxTemplateRef{Name: name}}
-	_, err = stage.kiln.Pools("default").Create(stage.ctx, pool, metav1.CreateOptions{})
+	_, err = world.kiln.Pools("default").Create(world.ctx, pool, metav1.CreateOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Eventually(func(g Gomega) {
-		p, err := stage.kiln.Pools("default").Get(stage.ctx, name, metav1.GetOptions{})
+		p, err := world.kiln.Pools("default").Get(world.ctx, name, metav1.GetOptions{})
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(p.Status.ReadyReplicas).To(Equal(replicas))
 	}, long).Should(Succeed())
@@ -137,7 +138,7 @@ func claim(pool string, n int) error {
 	for i := range n {
 		c := &ext.SandboxClaim{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", pool, i)}}
 		c.Spec.WarmPoolRef.Name = pool
-		if _, err := stage.kiln.Claims("default").Create(stage.ctx, c, metav1.CreateOptions{}); err != nil {
+		if _, err := world.kiln.Claims("default").Create(world.ctx, c, metav1.CreateOptions{}); err != nil {
 			return err
 		}
 	}
@@ -145,7 +146,7 @@ func claim(pool string, n int) error {
 }
 
 func claims(g Gomega, pool string) (all []ext.SandboxClaim) {
-	list, err := stage.kiln.Claims("default").List(stage.ctx, metav1.ListOptions{})
+	list, err := world.kiln.Claims("default").List(world.ctx, metav1.ListOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, c := range list.Items {
 		if c.Spec.WarmPoolRef.Name == pool {
@@ -172,7 +173,7 @@ func bound(g Gomega, pool string) map[string]string {
 // has been told of it.
 func handovers(g Gomega, pool string) {
 	told := bound(g, pool)
-	list, err := stage.kiln.Sandboxes("default").List(stage.ctx, metav1.ListOptions{LabelSelector: "agents.x-k8s.io/launch-type=warm"})
+	list, err := world.kiln.Sandboxes("default").List(world.ctx, metav1.ListOptions{LabelSelector: "agents.x-k8s.io/launch-type=warm"})
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, s := range list.Items {
 		owner := metav1.GetControllerOf(&s)
@@ -184,7 +185,7 @@ func handovers(g Gomega, pool string) {
 }
 
 func mine(g Gomega, pool, claim string) bool {
-	c, err := stage.kiln.Claims("default").Get(stage.ctx, claim, metav1.GetOptions{})
+	c, err := world.kiln.Claims("default").Get(world.ctx, claim, metav1.GetOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
 	return c.Spec.WarmPoolRef.Name == pool
 }

@@ -1,0 +1,98 @@
+// Package stage runs Kiln as it is deployed: a process of its own, under the
+// account and the rights it will really have, beside a cluster.
+package stage
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/kiln-sandbox/kiln/test/cluster"
+)
+
+// Where the controller lives and who it is.
+const (
+	Home    = "agent-sandbox-system"
+	Account = "agent-sandbox-controller"
+)
+
+// A Kiln is a controller to run.
+type Kiln struct {
+	// Name is the name of its process and of its log.
+	Name string
+	// Binary is the path of kiln.
+	Binary string
+	// Args are flags beside those that say where and who.
+	Args []string
+	// Alive makes Run return when the process is alive, not only when it is
+	// ready.
+	Alive bool
+}
+
+// A Replica is a running controller.
+type Replica struct {
+	*cluster.Process
+	// Metrics and Health are the URLs it answers at, Health without a path.
+	Metrics, Health string
+	// Log is the file it writes to.
+	Log string
+}
+
+// Run starts a controller on a cluster, and gives it its rights first.
+func (k Kiln) Run(ctx context.Context, c *cluster.Cluster) (*Replica, error) {
+	kubeconfig, err := admit(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	metrics, health := cluster.FreeAddress(), cluster.FreeAddress()
+	r := &Replica{
+		Metrics: "http://" + metrics + "/metrics", Health: "http://" + health,
+		Log: filepath.Join(c.LogDir, k.Name+".log"),
+	}
+	healthy := r.Health + "/readyz"
+	if k.Alive {
+		healthy = r.Health + "/healthz"
+	}
+	r.Process, err = c.Run(ctx, cluster.Program{
+		Name: k.Name, Path: k.Binary,
+		Args: append([]string{
+			"controller", "--kubeconfig=" + kubeconfig, "--leader-elect=true", "--leader-election-namespace=" + Home,
+			"--metrics-bind-address=" + metrics, "--health-probe-bind-address=" + health,
+		}, k.Args...),
+		Healthy: healthy,
+	})
+	return r, err
+}
+
+// admit makes the account and its rights, and returns its kubeconfig.
+func admit(ctx context.Context, c *cluster.Cluster) (kubeconfig string, err error) {
+	if _, kubeconfig, err = c.ServiceAccountConfig(ctx, Home, Account); err != nil {
+		return "", err
+	}
+	root, err := cluster.Root()
+	if err != nil {
+		return "", err
+	}
+	rights, err := os.ReadFile(filepath.Join(root, "helm", "kiln", "files", "rbac.yaml"))
+	if err != nil {
+		return "", err
+	}
+	return kubeconfig, c.Apply(ctx, rights)
+}
+
+// Build builds kiln into a directory and returns its path.
+func Build(ctx context.Context, dir string) (binary string, err error) {
+	root, err := cluster.Root()
+	if err != nil {
+		return "", err
+	}
+	binary = filepath.Join(dir, "kiln")
+	command := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/kiln")
+	command.Dir = root
+	if said, err := command.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build kiln: %w\n%s", err, said)
+	}
+	return binary, nil
+}
