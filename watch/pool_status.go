@@ -29,7 +29,7 @@ func (l pools) report(ctx context.Context, sight poolSight) (time.Duration, erro
 	if err == nil {
 		l.memory.settle(sight.pool.UID)
 	}
-	return 0, settle(ctx, l.stores.pools, l.reads.kiln.Pools(sight.pool.Namespace), sight.pool, got, err)
+	return 0, last(ctx, l.stores.pools, l.reads.kiln.Pools(sight.pool.Namespace), sight.pool, got, err)
 }
 
 func (l pools) status(sight poolSight) ext.SandboxWarmPoolStatus {

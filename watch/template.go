@@ -22,7 +22,7 @@ func (l templates) step(ctx context.Context, key Key) (time.Duration, error) {
 		return 0, nil
 	}
 	got, err := l.apply.LabelTemplate(ctx, t)
-	return 0, settle(ctx, l.stores.templates, l.reads.kiln.Templates(key.Namespace), t, got, err)
+	return 0, last(ctx, l.stores.templates, l.reads.kiln.Templates(key.Namespace), t, got, err)
 }
 
 // blueprints remember the blueprint of each template, so that it is worked out

@@ -62,6 +62,16 @@ func settle[T object](ctx context.Context, s *store[T], c getter[T], was, got T,
 	return err
 }
 
+// last settles the write that a step ends with. Where others look again at once, a
+// write that lost is an error here, so that the key comes again.
+func last[T object](ctx context.Context, s *store[T], c getter[T], was, got T, err error) error {
+	settled := settle(ctx, s, c, was, got, err)
+	if settled == nil && errors.Is(err, apply.ErrLost) {
+		return err
+	}
+	return settled
+}
+
 // settleSandbox takes in the answer to a write on a sandbox.
 func (w *world) settleSandbox(ctx context.Context, was, got *agents.Sandbox, err error) error {
 	return settle(ctx, w.stores.sandboxes, w.reads.kiln.Sandboxes(was.Namespace), was, got, err)
