@@ -62,6 +62,9 @@ type ClaimFacts struct {
 	Offer Offer
 	// Due: the status it should have differs from the one it has.
 	Due bool
+	// Misnoted: what is noted on it, for others to read, is not the sandbox it
+	// holds: another leader's adoption won, or a crash came before the note.
+	Misnoted bool
 	// Waited is how long it has been waiting in the shelf's line.
 	Waited time.Duration
 	// Patience is the longest it may wait there before its own sandbox is made.
@@ -105,7 +108,10 @@ func hold(f ClaimFacts) Decision {
 	case f.State == Warming && f.Holds != HoldsStarting:
 		return move(ClaimBound, "its sandbox became Ready")
 	}
-	return f.say("its sandbox changed")
+	if d := f.say("its sandbox changed"); !d.Rests() || !f.Misnoted {
+		return d
+	}
+	return act(Note, "what is noted on it is not what it holds")
 }
 
 // miss looks for a sandbox that a claim was told of and that the watch does not

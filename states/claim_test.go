@@ -24,12 +24,12 @@ func eachClaim(test func(f ClaimFacts)) {
 					for _, template := range Presences {
 						for _, offer := range Offers {
 							for _, waited := range waits {
-								for flags := range 1 << 5 {
+								for flags := range 1 << 6 {
 									on := func(bit int) bool { return flags&(1<<bit) != 0 }
 									test(ClaimFacts{
 										State: state, Holds: holds, Sandbox: sandbox, Pool: pool, Template: template,
 										Offer: offer, Waited: waited, Patience: patience,
-										Deleting: on(0), Invalid: on(1), Told: on(2), Own: on(3), Due: on(4),
+										Deleting: on(0), Invalid: on(1), Told: on(2), Own: on(3), Due: on(4), Misnoted: on(5),
 									})
 								}
 							}
@@ -82,6 +82,9 @@ func TestWhatNoClaimEverDoes(t *testing.T) {
 		},
 		"one that is stale does nothing": func(f ClaimFacts, d Decision) bool {
 			return f.State != Stale || d == Decision{Reason: d.Reason}
+		},
+		"a note is written only for a claim that was told, and when nothing else is left to say": func(f ClaimFacts, d Decision) bool {
+			return d.Act != Note || f.Misnoted && !f.Due && f.Holds != HoldsNone && f.State != Binding
 		},
 		"a claim retires and deletes nothing": func(_ ClaimFacts, d Decision) bool {
 			return d.Act != Retire && d.Act != Delete

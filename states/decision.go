@@ -32,6 +32,8 @@ const (
 	Move
 	// Report writes a status without an edge.
 	Report
+	// Note writes on a claim, for others to read, which sandbox it has.
+	Note
 	// Check asks the API server itself about something the watch may not have
 	// seen yet.
 	Check
@@ -47,7 +49,7 @@ const (
 )
 
 func (a Act) String() string {
-	return [...]string{"rest", "move", "report", "check", "adopt", "create", "retire", "delete"}[a]
+	return [...]string{"rest", "move", "report", "note", "check", "adopt", "create", "retire", "delete"}[a]
 }
 
 func rest(reason string) Decision              { return Decision{Reason: reason} }

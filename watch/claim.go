@@ -88,6 +88,7 @@ func (l claims) see(key Key, known inquiry) (claimSight, bool) {
 	sight.facts = f
 	sight.status = l.wants(sight)
 	sight.facts.Due = !apply.SameClaimStatus(c.Status, sight.status)
+	sight.facts.Misnoted = l.opts.Annotate && sight.sandbox != nil && c.Annotations[apply.NoteSandbox] != sight.sandbox.Name
 	return sight, true
 }
 

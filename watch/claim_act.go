@@ -27,6 +27,8 @@ func (l claims) act(ctx context.Context, sight claimSight, d states.Decision, kn
 	case states.Report:
 		got, err := l.apply.ReportClaim(ctx, sight.claim, sight.status)
 		return l.settleClaim(ctx, sight.claim, got, err)
+	case states.Note:
+		return l.record(ctx, sight.claim, sight.sandbox.Name)
 	case states.Check:
 		return l.inquire(ctx, sight, known)
 	case states.Rest, states.Retire, states.Delete: // not a claim's
@@ -44,7 +46,7 @@ func (l claims) adopt(ctx context.Context, sight claimSight) error {
 	}
 	var record sync.WaitGroup
 	if l.opts.Annotate {
-		record.Go(func() { l.record(ctx, sight.claim, member.Name) })
+		record.Go(func() { l.noteBeside(ctx, sight.claim, member.Name) })
 	}
 	got, err := l.apply.Adopt(ctx, member, sight.claim)
 	record.Wait()
@@ -62,11 +64,17 @@ func (l claims) adopt(ctx context.Context, sight claimSight) error {
 	return err
 }
 
-// record notes the sandbox's name and the first sight on the claim. It is for
-// others to read; when it fails the claim is served all the same.
-func (l claims) record(ctx context.Context, c *ext.SandboxClaim, sandbox string) {
+// record notes the sandbox's name and the first sight on the claim, for others to
+// read.
+func (l claims) record(ctx context.Context, c *ext.SandboxClaim, sandbox string) error {
 	got, err := l.apply.RecordClaim(ctx, c, sandbox, l.metrics.firstSight(c, l.now()))
-	if err := l.settleClaim(ctx, c, got, err); err != nil {
+	return l.settleClaim(ctx, c, got, err)
+}
+
+// noteBeside records beside another write. A failure holds nothing up: the note
+// is made good once the claim is told.
+func (l claims) noteBeside(ctx context.Context, c *ext.SandboxClaim, sandbox string) {
+	if err := l.record(ctx, c, sandbox); err != nil {
 		l.log.Debug("record", "claim", keyOf(c).String(), "err", err)
 	}
 }
@@ -99,7 +107,7 @@ func (l claims) create(ctx context.Context, sight claimSight, known *inquiry) er
 		Text: fmt.Sprintf("Created Sandbox %q", got.Name),
 	})
 	if l.opts.Annotate {
-		l.record(ctx, sight.claim, got.Name)
+		l.noteBeside(ctx, sight.claim, got.Name)
 	}
 	if err := take(l.stores.sandboxes, got); err != nil {
 		return err

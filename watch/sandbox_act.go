@@ -47,7 +47,7 @@ func (l sandboxes) act(ctx context.Context, sight sandboxSight, d states.Decisio
 		p, err := ask(ctx, l.stores.claims, l.reads.kiln.Claims(s.Namespace), ownerKey(s, metav1.GetControllerOfNoCopy(s)))
 		known.claimGone = p == states.Missing
 		return err
-	case states.Rest, states.Adopt: // not a sandbox's
+	case states.Rest, states.Note, states.Adopt: // not a sandbox's
 	}
 	return nil
 }
