@@ -9,6 +9,7 @@ tool sigs.k8s.io/controller-tools/cmd/controller-gen
 replace github.com/kiln-sandbox/kiln => ../
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/kiln-sandbox/kiln v0.0.0
 	github.com/onsi/gomega v1.44.0
 	github.com/prometheus/client_golang v1.25.0

@@ -116,7 +116,9 @@ func TestInterruptedStartLeavesNothing(t *testing.T) {
 			c, err := cluster.Start(ctx, cluster.Options{CRDs: true, Manager: true, Scheduler: true, Nodes: 1})
 			if err == nil {
 				t.Log("was up before the interrupt")
-				err = c.Stop()
+				if err := c.Stop(); err != nil {
+					t.Error(err)
+				}
 			} else if !errors.Is(err, interrupt) && ctx.Err() == nil {
 				t.Errorf("got %v", err)
 			}

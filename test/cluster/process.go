@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -141,11 +142,14 @@ func (p *Process) signal(s syscall.Signal) {
 
 // lost reports a component that nobody asked to end.
 func (c *Cluster) lost(name string, err error) {
+	if err == nil {
+		err = errors.New("exit status 0")
+	}
 	select {
 	case <-c.stopping:
 	default:
 		select {
-		case c.broken <- fmt.Errorf("%s: ended by itself: %v%s", name, err, tail(filepath.Join(c.LogDir, name+".log"))):
+		case c.broken <- fmt.Errorf("%s: ended by itself: %w%s", name, err, tail(filepath.Join(c.LogDir, name+".log"))):
 		default: // the first one counts
 		}
 	}

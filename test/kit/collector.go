@@ -1,0 +1,89 @@
+package kit
+
+import (
+	"context"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+
+	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
+)
+
+// A Collector is the garbage collector of a world: what belongs to something
+// that is no more goes too.
+type Collector struct {
+	w     *World
+	queue workqueue.TypedRateLimitingInterface[types.UID]
+
+	mu     sync.Mutex
+	paused bool
+}
+
+func newCollector(w *World) *Collector {
+	c := &Collector{w: w, queue: newQueue[types.UID]()}
+	w.listeners = append(w.listeners, func(change Change) {
+		if change.Gone {
+			c.queue.Add(change.Object.GetUID())
+		} else if owner := metav1.GetControllerOf(change.Object); owner != nil {
+			c.queue.Add(owner.UID)
+		}
+	})
+	return c
+}
+
+// Pause keeps what it would delete.
+func (c *Collector) Pause() { c.set(true) }
+
+// Resume deletes what has been kept.
+func (c *Collector) Resume() { c.set(false) }
+
+func (c *Collector) set(paused bool) {
+	c.mu.Lock()
+	c.paused = paused
+	c.mu.Unlock()
+	c.w.Look(func(s *Sight) {
+		for uid := range s.Ended {
+			c.queue.Add(uid)
+		}
+	})
+}
+
+func (c *Collector) run(ctx context.Context) { work(ctx, c.queue, c.step) }
+
+// step deletes what belongs to an owner, if that is no more.
+func (c *Collector) step(ctx context.Context, owner types.UID) error {
+	c.mu.Lock()
+	paused := c.paused
+	c.mu.Unlock()
+	var orphans []metav1.Object
+	c.w.Look(func(s *Sight) {
+		if paused || !s.Ended[owner] {
+			return
+		}
+		for _, o := range append(s.all("sandbox"), s.all("pod")...) {
+			if by := metav1.GetControllerOf(o); by != nil && by.UID == owner && o.GetDeletionTimestamp() == nil {
+				orphans = append(orphans, o)
+			}
+		}
+	})
+	for _, o := range orphans {
+		if err := c.delete(ctx, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Collector) delete(ctx context.Context, o metav1.Object) error {
+	only := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(o.GetUID()))}
+	switch o.(type) {
+	case *agents.Sandbox:
+		return c.w.Sandboxes().Delete(ctx, o.GetName(), only)
+	case *corev1.Pod:
+		return c.w.Pods().Delete(ctx, o.GetName(), only)
+	}
+	return nil
+}

@@ -1,0 +1,172 @@
+package kit
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/util/workqueue"
+)
+
+// A Kubelet is scheduler and kubelet of a world. Pods become Ready at once,
+// unless a test holds them.
+type Kubelet struct {
+	w     *World
+	queue workqueue.TypedRateLimitingInterface[string]
+
+	mu      sync.Mutex
+	holding bool            // pods stay pending until they are released by name
+	free    map[string]bool // those released
+	unready map[string]bool
+	failed  map[string]bool
+	ips     int
+}
+
+func newKubelet(w *World) *Kubelet {
+	k := &Kubelet{w: w, queue: newQueue[string](), free: map[string]bool{}, unready: map[string]bool{}, failed: map[string]bool{}}
+	w.listeners = append(w.listeners, func(c Change) {
+		if p, ok := c.Object.(*corev1.Pod); ok {
+			k.queue.Add(p.Name)
+		}
+	})
+	return k
+}
+
+func newQueue[T comparable]() workqueue.TypedRateLimitingInterface[T] {
+	return workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedItemBasedRateLimiter[T]())
+}
+
+// Hold keeps new pods from becoming Ready until they are released.
+func (k *Kubelet) Hold() { k.set(func() { k.holding = true }) }
+
+// Release lets held pods become Ready; with no name, all of them and all to come.
+func (k *Kubelet) Release(pods ...string) {
+	k.set(func() {
+		k.holding = k.holding && len(pods) > 0
+		for _, p := range pods {
+			k.free[p] = true
+		}
+	})
+}
+
+// Blink has a pod lose its readiness, or win it back.
+func (k *Kubelet) Blink(pod string, ready bool) { k.set(func() { k.unready[pod] = !ready }) }
+
+// Fail ends a pod's containers for good.
+func (k *Kubelet) Fail(pod string) { k.set(func() { k.failed[pod] = true }) }
+
+// set changes what is wanted and looks at every pod again.
+func (k *Kubelet) set(change func()) {
+	k.mu.Lock()
+	change()
+	k.mu.Unlock()
+	k.w.Look(func(s *Sight) {
+		for name := range s.Pods {
+			k.queue.Add(name)
+		}
+	})
+}
+
+func (k *Kubelet) run(ctx context.Context) { work(ctx, k.queue, k.step) }
+
+// work steps keys until ctx ends; one that fails comes again.
+func work[T comparable](ctx context.Context, queue workqueue.TypedRateLimitingInterface[T], step func(context.Context, T) error) {
+	var workers sync.WaitGroup
+	for range 8 {
+		workers.Go(func() {
+			for {
+				key, closed := queue.Get()
+				if closed {
+					return
+				}
+				if err := step(ctx, key); err != nil && !errors.IsNotFound(err) {
+					queue.AddRateLimited(key)
+				} else {
+					queue.Forget(key)
+				}
+				queue.Done(key)
+			}
+		})
+	}
+	<-ctx.Done()
+	queue.ShutDown()
+	workers.Wait()
+}
+
+// step brings a pod one request further.
+func (k *Kubelet) step(ctx context.Context, name string) error {
+	var pod *corev1.Pod
+	k.w.Look(func(s *Sight) { pod = s.Pods[name] })
+	switch {
+	case pod == nil:
+		return nil
+	case pod.DeletionTimestamp != nil:
+		return k.w.Pods().Delete(ctx, name, metav1.DeleteOptions{
+			GracePeriodSeconds: new(int64), Preconditions: metav1.NewUIDPreconditions(string(pod.UID)),
+		})
+	case pod.Spec.NodeName == "":
+		return k.w.Pods().Bind(ctx, &corev1.Binding{
+			ObjectMeta: metav1.ObjectMeta{Name: name, UID: pod.UID},
+			Target:     corev1.ObjectReference{Kind: "Node", Name: "node"},
+		}, metav1.CreateOptions{})
+	}
+	phase, ready := k.wants(name)
+	if phase == pod.Status.Phase && (ready == podIsReady(pod)) {
+		return nil
+	}
+	return k.report(ctx, pod, phase, ready)
+}
+
+// wants is what a pod's status should be.
+func (k *Kubelet) wants(pod string) (corev1.PodPhase, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case k.failed[pod]:
+		return corev1.PodFailed, false
+	case k.holding && !k.free[pod]:
+		return corev1.PodPending, false
+	}
+	return corev1.PodRunning, !k.unready[pod]
+}
+
+func (k *Kubelet) report(ctx context.Context, pod *corev1.Pod, phase corev1.PodPhase, ready bool) error {
+	status := corev1ac.PodStatus().WithPhase(phase)
+	value := corev1.ConditionFalse
+	if ready {
+		value = corev1.ConditionTrue
+	}
+	if phase == corev1.PodRunning {
+		ip := k.address(pod)
+		status.WithPodIP(ip).WithPodIPs(corev1ac.PodIP().WithIP(ip)).
+			WithConditions(corev1ac.PodCondition().WithType(corev1.PodReady).WithStatus(value).WithLastTransitionTime(metav1.Now()))
+	}
+	_, err := k.w.Pods().ApplyStatus(ctx, corev1ac.Pod(pod.Name, pod.Namespace).WithUID(types.UID(pod.UID)).WithStatus(status),
+		metav1.ApplyOptions{FieldManager: "kubelet", Force: true})
+	return err
+}
+
+// address is the address a pod has, or the next that is free.
+func (k *Kubelet) address(pod *corev1.Pod) string {
+	if pod.Status.PodIP != "" {
+		return pod.Status.PodIP
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.ips++
+	return fmt.Sprintf("10.0.%d.%d", k.ips/250, k.ips%250+1)
+}
+
+func podIsReady(p *corev1.Pod) bool {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}

@@ -1,0 +1,72 @@
+package kit
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/kiln-sandbox/kiln/crds/client"
+	"github.com/kiln-sandbox/kiln/test/cluster"
+)
+
+// server is the API server of this test binary, as its administrator sees it.
+var server struct {
+	config *rest.Config
+	core   kubernetes.Interface
+	kiln   *client.Clients
+}
+
+// sideBySide is how many tests run at once unless -parallel says otherwise. They
+// wait for the server more than they compute.
+const sideBySide = "6"
+
+// Main starts the API server, runs the tests and takes it down again.
+func Main(m *testing.M) {
+	if err := flag.Set("test.parallel", sideBySide); err != nil {
+		panic(err)
+	}
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	c, err := cluster.Start(ctx, cluster.Options{CRDs: true})
+	if err != nil {
+		return 1, err
+	}
+	defer func() {
+		if stopped := c.Stop(); err == nil {
+			err = stopped
+		}
+	}()
+	if err := connect(c.Config); err != nil {
+		return 1, err
+	}
+	return m.Run(), nil
+}
+
+func connect(cfg *rest.Config) error {
+	h, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return err
+	}
+	server.config = cfg
+	if server.core, err = kubernetes.NewForConfigAndClient(cfg, h); err != nil {
+		return err
+	}
+	server.kiln, err = client.New(cfg, h)
+	return err
+}

@@ -1,0 +1,118 @@
+package kit
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+)
+
+var errAlive = errors.New("the controller has not crashed")
+
+// Valves are on the watches of a controller, one for each kind. While one is
+// shut, the controller does not see what happens to that kind; all of it comes
+// when the valve is opened. Consistent reads are not held back.
+type Valves struct {
+	wire *Wire
+
+	mu     sync.Mutex
+	shut   map[string]chan struct{} // closed when the valve opens
+	broken bool
+	under  []http.RoundTripper
+}
+
+func newValves(w *Wire) *Valves { return &Valves{wire: w, shut: map[string]chan struct{}{}} }
+
+// Shut holds back the watches of kinds: pods, sandboxes, sandboxclaims,
+// sandboxwarmpools, sandboxtemplates.
+func (v *Valves) Shut(kinds ...string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, kind := range kinds {
+		if v.shut[kind] == nil && !v.broken {
+			v.shut[kind] = make(chan struct{})
+		}
+	}
+}
+
+// Open lets through what was held back; with no kind, all of it.
+func (v *Valves) Open(kinds ...string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for kind, held := range v.shut {
+		if len(kinds) == 0 || slices.Contains(kinds, kind) {
+			close(held)
+			delete(v.shut, kind)
+		}
+	}
+}
+
+// burst opens every valve for good: there is nobody behind them any more.
+func (v *Valves) burst() {
+	v.mu.Lock()
+	v.broken = true
+	v.mu.Unlock()
+	v.Open()
+}
+
+func (v *Valves) held(kind string) <-chan struct{} {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.shut[kind]
+}
+
+// wrap puts the valves on a transport.
+func (v *Valves) wrap(next http.RoundTripper) http.RoundTripper {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.under = append(v.under, next)
+	return trip(func(r *http.Request) (*http.Response, error) {
+		if v.wire.isDead() {
+			return nil, errDead
+		}
+		answer, err := next.RoundTrip(r)
+		if err != nil || r.URL.Query().Get("watch") == "" {
+			return v.wire.heard(answer, err)
+		}
+		kind := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
+		answer.Body = &valve{ReadCloser: answer.Body, held: func() <-chan struct{} { return v.held(kind) }, closed: make(chan struct{})}
+		return answer, nil
+	})
+}
+
+func (v *Valves) hangUp() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, t := range v.under {
+		utilnet.CloseIdleConnectionsFor(t)
+	}
+}
+
+// A valve is on one watch. It holds what has been read, so that nothing slips
+// through that came while it was being shut.
+type valve struct {
+	io.ReadCloser
+	held   func() <-chan struct{}
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (v *valve) Read(p []byte) (int, error) {
+	n, err := v.ReadCloser.Read(p)
+	if held := v.held(); held != nil {
+		select {
+		case <-held:
+		case <-v.closed:
+		}
+	}
+	return n, err
+}
+
+func (v *valve) Close() error {
+	v.once.Do(func() { close(v.closed) })
+	return v.ReadCloser.Close()
+}
