@@ -1,0 +1,84 @@
+package suite
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kiln-sandbox/kiln/test/kit"
+)
+
+// What can go wrong with a write.
+var faults = []struct {
+	name string
+	deed kit.Deed
+}{
+	{"its answer is lost", kit.LoseAnswer},
+	{"it is lost", kit.Drop},
+	{"409", kit.Answer(http.StatusConflict, metav1.StatusReasonConflict)},
+	{"429 with Retry-After", kit.Busy(1)},
+	{"500", kit.Answer(http.StatusInternalServerError, metav1.StatusReasonInternalError)},
+	{"504", kit.Answer(http.StatusGatewayTimeout, metav1.StatusReasonTimeout)},
+	{"504 and it was done", kit.DoneBut(kit.Answer(http.StatusGatewayTimeout, metav1.StatusReasonTimeout))},
+}
+
+// Two claims on a pool of two, and one fault at one write: at the first, at the
+// second, and so on to the last.
+func TestOneFaultAtAnyWriteOfTwoClaimsChangesNothing(t *testing.T) {
+	writes := 0
+	if !t.Run("without a fault", func(t *testing.T) {
+		_, c := twoClaims(t, nil)
+		c.Stop()
+		writes = len(c.Wire.Writes())
+	}) {
+		t.FailNow()
+	}
+	t.Logf("the story takes %d writes", writes)
+	for _, fault := range faults {
+		for i := range writes {
+			t.Run(fmt.Sprintf("%s/write %d", fault.name, i+1), func(t *testing.T) {
+				t.Parallel()
+				w, _ := twoClaims(t, &kit.Fault{On: kit.Any, Skip: i, Do: fault.deed})
+				keptItsSandbox(t, w, "a", "b")
+				if most := w.MostMembers(w.Pool("p").UID); most > 2+1 {
+					t.Errorf("the pool had %d members at once; 2 are wanted, and 1 was in doubt", most)
+				}
+			})
+		}
+	}
+}
+
+// twoClaims tells the story, with a fault in it, to its end.
+func twoClaims(t *testing.T, fault *kit.Fault) (*kit.World, *kit.Controller) {
+	t.Helper()
+	w := kit.New(t)
+	c := w.Doomed(func(c *kit.Controller) {
+		if fault != nil {
+			c.Wire.Inject(*fault)
+		}
+	})
+	w.Create(kit.Template("t"), kit.Pool("p", 2))
+	w.Await(kit.Full("p", 2))
+	w.Create(kit.Claim("a", "p"), kit.Claim("b", "p"))
+	w.Await(kit.Right("p", 2, "a", "b"))
+	return w, c
+}
+
+// Two writes end their step, so nothing but the fault itself brings it back.
+func TestALastWriteThatLosesIsMadeAgain(t *testing.T) {
+	for _, row := range []struct{ kind, verb string }{{"template", "label"}, {"poolstatus", "report"}} {
+		t.Run(row.kind, func(t *testing.T) {
+			t.Parallel()
+			w := kit.New(t)
+			w.Doomed(func(c *kit.Controller) {
+				for range 3 { // what wakes the key besides is used up
+					c.Wire.Inject(kit.Fault{On: kit.On(row.kind, row.verb), Do: kit.Answer(http.StatusConflict, metav1.StatusReasonConflict)})
+				}
+			})
+			w.Create(kit.Template("t"), kit.Pool("p", 0))
+			w.Await(kit.Right("p", 0))
+		})
+	}
+}
