@@ -6,6 +6,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -47,6 +48,10 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) (code int, err error) {
+	flag.Parse()
+	if flag.Lookup("test.bench").Value.String() == "" {
+		return m.Run(), nil // nothing here but benchmarks
+	}
 	var cancel context.CancelFunc
 	ctx, cancel = signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()

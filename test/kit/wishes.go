@@ -115,9 +115,6 @@ func bound(s *Sight, claim string) error {
 	if held := s.HeldBy(c.UID); !slices.Equal(held, []string{name}) {
 		return fmt.Errorf("claim %s was told of %q and holds %q", claim, name, held)
 	}
-	if noted := c.Annotations[apply.NoteSandbox]; noted != "" && noted != name {
-		return fmt.Errorf("claim %s was told of %q and is noted to have %q", claim, name, noted)
-	}
 	pod, ok := s.Pods[name]
 	if !ok || s.Word(name) != string(states.Bound) || !controlled(pod, s.Sandboxes[name]) {
 		return fmt.Errorf("the pod of claim %s is %q, not bound", claim, s.Word(name))
@@ -126,6 +123,19 @@ func bound(s *Sight, claim string) error {
 		return fmt.Errorf("claim %s is bound and not Ready, or its pod does not name it", claim)
 	}
 	return nil
+}
+
+// Noted wishes for what is noted on claims, for others to read, to be what they
+// were told.
+func Noted(claims ...string) Wish {
+	return func(s *Sight) error {
+		for _, claim := range claims {
+			if c, ok := s.Claims[claim]; !ok || c.Annotations[apply.NoteSandbox] != s.SandboxOf(claim) || c.Annotations[apply.NoteSeen] == "" {
+				return fmt.Errorf("what is noted on claim %s is not that it has %q", claim, s.SandboxOf(claim))
+			}
+		}
+		return nil
+	}
 }
 
 // Right wishes for a world that has come to rest: a full pool that says so,

@@ -84,7 +84,7 @@ func TestAControllerDiesAndTheNextOneFinishes(t *testing.T) {
 				row.plot.tell(w, first.Dead())
 				w.Await(first.Dead())
 				w.Controller()
-				w.Await(kit.Right("p", int(row.plot.size), row.plot.claims...))
+				w.Await(kit.Right("p", int(row.plot.size), row.plot.claims...), kit.Noted(row.plot.claims...))
 				keptItsSandbox(t, w, row.plot.claims...)
 			})
 		}
@@ -104,7 +104,7 @@ func TestThreeControllersDieOneAfterAnotherInOneHandOver(t *testing.T) {
 		w.Await(kit.Either(c.Dead(), kit.Right("p", 2, "a"))) // the one before may have got further
 	}
 	w.Controller()
-	w.Await(kit.Right("p", 2, "a"))
+	w.Await(kit.Right("p", 2, "a"), kit.Noted("a"))
 	keptItsSandbox(t, w, "a")
 }
 

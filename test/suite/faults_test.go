@@ -62,7 +62,7 @@ func twoClaims(t *testing.T, fault *kit.Fault) (*kit.World, *kit.Controller) {
 	w.Create(kit.Template("t"), kit.Pool("p", 2))
 	w.Await(kit.Full("p", 2))
 	w.Create(kit.Claim("a", "p"), kit.Claim("b", "p"))
-	w.Await(kit.Right("p", 2, "a", "b"))
+	w.Await(kit.Right("p", 2, "a", "b"), kit.Noted("a", "b"))
 	return w, c
 }
 

@@ -23,7 +23,7 @@ func TestAWriteThatArrivesLateChangesNothing(t *testing.T) {
 			w.Controller()
 			w.Await(kit.Right("p", int(row.plot.size), row.plot.claims...))
 			gate.Open()
-			w.Await(first.Settled(), kit.Right("p", int(row.plot.size), row.plot.claims...))
+			w.Await(first.Settled(), kit.Right("p", int(row.plot.size), row.plot.claims...), kit.Noted(row.plot.claims...))
 		})
 	}
 }

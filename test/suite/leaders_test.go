@@ -46,7 +46,7 @@ func twoLeaders(t *testing.T, deaf bool) {
 		asked = append(asked, kit.Claim(names[i], "p"))
 	}
 	w.CreateAtOnce(asked...)
-	w.Await(kit.Right("p", size, names...))
+	w.Await(kit.Right("p", size, names...), kit.Noted(names...))
 	for _, c := range leaders {
 		c.Stop()
 	}

@@ -32,7 +32,7 @@ func TestALeaderWithAnOldViewOfSandboxesTakesNoneThatIsTaken(t *testing.T) {
 	second.Crash()
 	w.Create(kit.Claim("c", "p"))
 	first.Valves.Open("sandboxclaims")
-	w.Await(kit.Either(kit.Words("c", states.Bound), kit.Words("c", states.Warming))) // one of its own, in the end
+	w.Await(first.Wrote("sandbox", "adopt", 2)) // it tried both
 	first.Valves.Open()
 	w.Await(kit.Right("p", 2, "a", "b", "c"))
 	keptItsSandbox(t, w, "a", "b")

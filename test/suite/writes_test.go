@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/kiln-sandbox/kiln/states"
 	"github.com/kiln-sandbox/kiln/test/kit"
 	"github.com/kiln-sandbox/kiln/watch"
 )
@@ -92,14 +93,16 @@ func count(t *testing.T, wrote kit.Counts, claims, cost int) {
 
 // The writes a claim waits for are two, one behind the other. The note on the
 // claim is on its way at the same time as the adoption: each is held until the
-// other has set out, and nothing stands still.
+// other has set out, and nothing stands still. The pod's word goes its own way: it
+// is held until the claim has been told.
 func TestAWarmClaimIsReadyAfterTwoWritesOneBehindTheOther(t *testing.T) {
 	t.Parallel()
 	w := kit.New(t)
-	adopt, record := kit.NewGate(), kit.NewGate()
+	adopt, record, word := kit.NewGate(), kit.NewGate(), kit.NewGate()
 	c := w.Doomed(func(c *kit.Controller) {
 		c.Wire.Inject(kit.Fault{On: kit.On("sandbox", "adopt"), Do: kit.Hold(adopt)})
 		c.Wire.Inject(kit.Fault{On: kit.On("claim", "record"), Do: kit.Hold(record)})
+		c.Wire.Inject(kit.Fault{On: kit.On("pod", "binding"), Do: kit.Hold(word)})
 	})
 	w.Create(kit.Template("t"), kit.Pool("p", 2))
 	w.Await(kit.Full("p", 2), kit.Counted("p", 2))
@@ -109,6 +112,8 @@ func TestAWarmClaimIsReadyAfterTwoWritesOneBehindTheOther(t *testing.T) {
 	w.Await(record.Reached())
 	adopt.Open()
 	record.Open()
+	w.Await(kit.Words("a", states.Bound))
+	word.Open()
 	w.Await(kit.Right("p", 2, "a"))
 
 	took, noted, told := only(t, c, "sandbox", "adopt"), only(t, c, "claim", "record"), only(t, c, "claimstatus", "bound")
