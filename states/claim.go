@@ -39,6 +39,22 @@ const (
 // Holdings lists every holding.
 var Holdings = []Holding{HoldsNone, HoldsWarm, HoldsStarting, HoldsReady}
 
+// A View is how new what the watches show of a claim's pool and template is.
+type View uint8
+
+// The views.
+const (
+	// Unproven: it may be older than the claim.
+	Unproven View = iota
+	// Proven: it is at least as new as the claim.
+	Proven
+	// Behind: the API server has something newer; an event will bring it.
+	Behind
+)
+
+// Views lists every view.
+var Views = []View{Unproven, Proven, Behind}
+
 // ClaimFacts are what a claim's next step is decided from.
 type ClaimFacts struct {
 	// State is the word the claim carries.
@@ -56,6 +72,11 @@ type ClaimFacts struct {
 	Sandbox Presence
 	// Pool and Template are what is known of the two it is served from.
 	Pool, Template Presence
+	// Strict: it must not get a sandbox of an older template than there was when
+	// it was made.
+	Strict bool
+	// View is how new what is known of the pool and the template is.
+	View View
 	// Own: it must have a sandbox of its own (its spec changes the blueprint).
 	Own bool
 	// Offer is the shelf's answer, if Asks said to ask.
@@ -114,6 +135,17 @@ func hold(f ClaimFacts) Decision {
 	return act(Note, "what is noted on it is not what it holds")
 }
 
+// prove makes sure, before a strict claim takes or makes a sandbox, that the
+// template it comes from is not older than the claim. It is not done beside the
+// adoption: a sandbox that turned out to be outdated could not be given up again
+// without racing another leader, or a lost answer, that tells the claim of it.
+func prove(f ClaimFacts) Decision {
+	if f.View == Behind {
+		return rest("the watch is behind; an event will tell")
+	}
+	return act(Check, "the watches may be behind the claim")
+}
+
 // miss looks for a sandbox that a claim was told of and that the watch does not
 // show. Only the API server's own word makes it lost: the claim never silently
 // gets another one.
@@ -140,6 +172,8 @@ func serve(f ClaimFacts) Decision {
 	case Present:
 	}
 	switch {
+	case f.Offer == Taken && !f.Own && f.Strict && f.View != Proven:
+		return prove(f)
 	case f.Offer == Taken && !f.Own:
 		return act(Adopt, "a warm sandbox is free")
 	case f.Offer == InLine && !f.Own && f.Waited < f.Patience:
@@ -153,6 +187,9 @@ func serve(f ClaimFacts) Decision {
 	case Hidden:
 		return rest("the watch is behind; an event will tell")
 	case Present:
+	}
+	if f.Strict && f.View != Proven {
+		return prove(f)
 	}
 	return act(Create, "there is no warm sandbox to wait for")
 }

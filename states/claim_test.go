@@ -26,11 +26,15 @@ func eachClaim(test func(f ClaimFacts)) {
 							for _, waited := range waits {
 								for flags := range 1 << 6 {
 									on := func(bit int) bool { return flags&(1<<bit) != 0 }
-									test(ClaimFacts{
+									f := ClaimFacts{
 										State: state, Holds: holds, Sandbox: sandbox, Pool: pool, Template: template,
 										Offer: offer, Waited: waited, Patience: patience,
 										Deleting: on(0), Invalid: on(1), Told: on(2), Own: on(3), Due: on(4), Misnoted: on(5),
-									})
+									}
+									test(f)
+									if waited == 0 && !f.Misnoted { // strictness has nothing to do with waiting, nor with notes
+										strictly(f, test)
+									}
 								}
 							}
 						}
@@ -38,6 +42,14 @@ func eachClaim(test func(f ClaimFacts)) {
 				}
 			}
 		}
+	}
+}
+
+// strictly calls test with every value of the facts that count for a strict pool.
+func strictly(f ClaimFacts, test func(ClaimFacts)) {
+	f.Strict = true
+	for _, f.View = range Views {
+		test(f)
 	}
 }
 
@@ -86,8 +98,17 @@ func TestWhatNoClaimEverDoes(t *testing.T) {
 		"a note is written only for a claim that was told, and when nothing else is left to say": func(f ClaimFacts, d Decision) bool {
 			return d.Act != Note || f.Misnoted && !f.Due && f.Holds != HoldsNone && f.State != Binding
 		},
-		"a claim retires and deletes nothing": func(_ ClaimFacts, d Decision) bool {
-			return d.Act != Retire && d.Act != Delete
+		"a claim deletes nothing": func(_ ClaimFacts, d Decision) bool {
+			return d.Act != Delete
+		},
+		"a claim retires nothing": func(_ ClaimFacts, d Decision) bool {
+			return d.Act != Retire
+		},
+		"a strict claim takes only what is proven to be current": func(f ClaimFacts, d Decision) bool {
+			return d.Act != Adopt || !f.Strict || f.View == Proven
+		},
+		"a strict claim's own sandbox is made only from a template that is proven to be the newest": func(f ClaimFacts, d Decision) bool {
+			return d.Act != Create || !f.Strict || f.View == Proven
 		},
 		"a sandbox is adopted only when the shelf gave one, for a claim that holds none and was told of none": func(f ClaimFacts, d Decision) bool {
 			return d.Act != Adopt || f.Offer == Taken && f.Holds == HoldsNone && !f.Told && f.State == Binding
@@ -126,7 +147,7 @@ func TestWhatNoClaimEverDoes(t *testing.T) {
 			return d.Act != Create || f.Own || f.Offer != Taken && (f.Offer != InLine || f.Waited >= f.Patience)
 		},
 		"nothing is asked about that is not unseen": func(f ClaimFacts, d Decision) bool {
-			return d.Act != Check || f.Sandbox == Unseen || f.Pool == Unseen || f.Template == Unseen
+			return d.Act != Check || f.Sandbox == Unseen || f.Pool == Unseen || f.Template == Unseen || f.Strict && f.View == Unproven
 		},
 		"a status that does not differ is not written": func(f ClaimFacts, d Decision) bool {
 			return d.Act != Report || f.Due
@@ -175,9 +196,10 @@ func TestTheShelfIsAskedWhenItMatters(t *testing.T) {
 			asked[o] = StepClaim(with)
 		}
 		if f.Asks() {
-			once(t, asked[Taken].Act == Adopt, f, asked[Taken])
+			once(t, (asked[Taken].Act == Adopt) == (!f.Strict || f.View == Proven), f, asked[Taken])
 			once(t, asked[Bare].Act != Adopt, f, asked[Bare])
-			once(t, f.Template != Present || asked[Bare].Act == Create, f, asked[Bare])
+			known := f.Template == Present && (!f.Strict || f.View == Proven)
+			once(t, !known || asked[Bare].Act == Create, f, asked[Bare])
 			once(t, asked[NotAsked] == asked[Bare], f, asked)
 			return
 		}
@@ -202,6 +224,7 @@ func (f ClaimFacts) after(d time.Duration) ClaimFacts { f.Offer, f.Waited = InLi
 func (f ClaimFacts) said() ClaimFacts                 { f.Due = false; return f }
 func (f ClaimFacts) needsOwn() ClaimFacts             { f.Own = true; return f }
 func (f ClaimFacts) invalid() ClaimFacts              { f.Invalid = true; return f }
+func (f ClaimFacts) strict(v View) ClaimFacts         { f.Strict, f.View = true, v; return f }
 
 func TestStepClaim(t *testing.T) {
 	for _, row := range []struct {
@@ -246,6 +269,15 @@ func TestStepClaim(t *testing.T) {
 		{name: "a claim whose template is hidden waits for the watch", facts: served().from(Hidden).offered(Bare)},
 		{name: "a claim whose template does not exist says so", facts: served().from(Missing).offered(Bare), act: Report},
 		{name: "a claim takes what is warm although the template is gone", facts: served().from(Missing).offered(Taken), act: Adopt},
+		{name: "a strict claim asks before it takes what is warm", facts: served().strict(Unproven).offered(Taken), act: Check},
+		{name: "a strict claim takes nothing while the watch is behind", facts: served().strict(Behind).offered(Taken)},
+		{name: "a strict claim takes what is warm and proven", facts: served().strict(Proven).offered(Taken), act: Adopt},
+		{name: "a strict claim's warm sandbox was proven when it was taken", facts: served().strict(Unproven).holding(HoldsWarm), act: Move, event: ClaimBound},
+		{name: "a strict claim asks before its own sandbox is made", facts: served().strict(Unproven).offered(Bare), act: Check},
+		{name: "a strict claim makes no sandbox while the watch is behind", facts: served().strict(Behind).offered(Bare)},
+		{name: "a strict claim's own sandbox is made from a template that is proven", facts: served().strict(Proven).offered(Bare), act: Create},
+		{name: "a strict claim's own sandbox was proven when it was made", facts: served().strict(Unproven).holding(HoldsReady), act: Move, event: ClaimBound},
+
 		{name: "a claim that can not be served says so", facts: served().invalid(), act: Report},
 		{name: "a claim that was spoiled after it got its sandbox keeps it", facts: served().invalid().in(Bound).toldOf(Unseen).holding(HoldsWarm).said()},
 	} {

@@ -2,7 +2,6 @@ package states
 
 import (
 	"cmp"
-	"slices"
 	"time"
 )
 
@@ -15,8 +14,16 @@ type Member struct {
 	Current bool
 	// Refused: the API server does not accept its pod.
 	Refused bool
+	// Stuck: it will not be free by itself. It has been unready for longer than it
+	// may and does not only wait for room, or a hand gave it a word that no edge
+	// of a member leads out of.
+	Stuck bool
+	// Taken: it is free by its word, and a claim is taking it this moment.
+	Taken bool
 	// Leaving: it is retired or being deleted.
 	Leaving bool
+	// Node is where its pod runs; a pool is kept spread over nodes.
+	Node string
 	// Born is when it was created.
 	Born time.Time
 }
@@ -32,6 +39,12 @@ type PoolFacts struct {
 	// Members are the sandboxes whose controller reference names the pool's UID,
 	// those included that the watch has not shown yet.
 	Members []Member
+	// Strategy is how members of an old revision are replaced, and Budget bounds
+	// it when it is Rolling.
+	Strategy Strategy
+	Budget   Budget
+	// Hold: creations wait, because the last ones came to nothing.
+	Hold bool
 	// Batch bounds how many members one pass creates or retires.
 	Batch int
 }
@@ -46,6 +59,7 @@ type Leave struct {
 const (
 	Surplus  = "surplus"
 	Outdated = "outdated"
+	Stuck    = "stuck"
 )
 
 // PoolCount is what a pool's status counts.
@@ -103,31 +117,42 @@ func PlanPool(f PoolFacts) PoolPlan {
 	if f.Deleting {
 		return PoolPlan{}
 	}
-	var plan PoolPlan
-	var keep []Member
+	gone, keep := giveUp(f)
+	plan := PoolPlan{Retire: gone}
+	_, old := split(keep)
+	if f.Template == Present && f.strategy() != OnReplenish && len(old) > 0 {
+		rollout := planRollout(f, keep)
+		plan.Retire = append(plan.Retire, rollout.Retire...)
+		plan.Create = rollout.Create
+	} else {
+		plan.surplus(keep, f.Replicas)
+		plan.Create = max(f.Replicas-len(keep), 0)
+	}
+	plan.Retire = plan.Retire[:min(len(plan.Retire), f.Batch)]
+	plan.Create = min(plan.Create, f.room(), f.Batch)
+	if f.Template != Present || f.Hold {
+		plan.Create = 0
+	}
+	return plan
+}
+
+// giveUp names the members that will never be free, and returns the others.
+func giveUp(f PoolFacts) (gone []Leave, keep []Member) {
+	budget := max(f.Replicas/4, 1) // members given up in one pass, however many are stuck
 	for _, m := range f.Members {
 		switch {
 		case m.Leaving:
 		case m.Refused && !m.Current && f.Template == Present:
 			// It will never start, and what it was made from has been mended.
-			plan.Retire = append(plan.Retire, Leave{m.Name, Outdated})
+			gone = append(gone, Leave{m.Name, Outdated})
+		case m.Stuck && budget > 0:
+			budget--
+			gone = append(gone, Leave{m.Name, Stuck})
 		default:
 			keep = append(keep, m)
 		}
 	}
-	if spare := len(keep) - f.Replicas; spare > 0 {
-		slices.SortFunc(keep, leastWanted)
-		for _, m := range keep[:spare] {
-			plan.Retire = append(plan.Retire, Leave{m.Name, Surplus})
-		}
-	}
-	if len(plan.Retire) > f.Batch {
-		plan.Retire = plan.Retire[:f.Batch]
-	}
-	if f.Template == Present {
-		plan.Create = min(max(f.Replicas-len(keep), 0), f.Batch)
-	}
-	return plan
+	return gone, keep
 }
 
 // leastWanted orders members by how little a pool loses with them: those that

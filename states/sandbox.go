@@ -68,6 +68,9 @@ type SandboxFacts struct {
 	// Pod is what is known of its pod, and Word that pod's state.
 	Pod  PodView
 	Word State
+	// Wait is how long the next pod has to wait, because the last ones vanished as
+	// fast as they were made.
+	Wait time.Duration
 	// Due: the status it should have differs from the one it has.
 	Due bool
 	// Hush is how long that status shall still be kept back: a launch that goes
@@ -77,6 +80,7 @@ type SandboxFacts struct {
 
 // StepSandbox decides the next step of a sandbox and its pod.
 func StepSandbox(f SandboxFacts) Decision {
+	lacksPod := f.Pod == NoPod && !f.Halted && f.Holder != ByGhost
 	switch {
 	case f.Deleting:
 		return rest("being deleted: the garbage collector does the rest")
@@ -86,10 +90,14 @@ func StepSandbox(f SandboxFacts) Decision {
 		return act(Check, "the watch does not show its claim")
 	case f.Holder == ByTwin:
 		return act(Retire, "its claim will never be told of it")
-	case f.Pod == NoPod && !f.Halted && f.Holder != ByGhost:
+	case lacksPod && f.Wait <= 0:
 		return act(Create, "it has no pod")
 	case f.Due && f.Hush <= 0:
 		return act(Report, "its status changed")
+	case lacksPod && f.Due:
+		return rest("its pods vanish as fast as they are made").in(min(f.Wait, f.Hush))
+	case lacksPod:
+		return rest("its pods vanish as fast as they are made").in(f.Wait)
 	}
 	d := rest("it has no pod of its own to move")
 	if f.owns() {

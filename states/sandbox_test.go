@@ -8,6 +8,9 @@ import (
 	. "github.com/onsi/gomega"
 )
 
+// pauses are a hush and a wait each: either longer than the other.
+var pauses = [][2]time.Duration{{0, 0}, {0, time.Second}, {time.Second, 0}, {time.Second, time.Minute}, {time.Minute, time.Second}}
+
 // eachSandbox calls test with every value of the facts of a sandbox.
 func eachSandbox(test func(f SandboxFacts)) {
 	for _, holder := range Holders {
@@ -15,10 +18,10 @@ func eachSandbox(test func(f SandboxFacts)) {
 			for _, word := range words {
 				for flags := range 1 << 6 {
 					on := func(bit int) bool { return flags&(1<<bit) != 0 }
-					for _, hush := range []time.Duration{0, time.Second} {
+					for _, pause := range pauses {
 						test(SandboxFacts{
 							Deleting: on(0), Retired: on(1), Halted: on(2), Warm: on(3), Told: on(4), Due: on(5),
-							Holder: holder, Pod: pod, Word: word, Hush: hush,
+							Holder: holder, Pod: pod, Word: word, Hush: pause[0], Wait: pause[1],
 						})
 					}
 				}
@@ -125,10 +128,19 @@ func TestWhatNoSandboxEverDoes(t *testing.T) {
 			return f.Word != Bound || d.Act != Move
 		},
 		"a status that is due is told, now or when the hush is over": func(f SandboxFacts, d Decision) bool {
-			return !f.Due || f.Deleting || f.Retired || d.Act != Rest || d.After == f.Hush && f.Hush > 0
+			return !f.Due || f.Deleting || f.Retired || d.Act != Rest || d.After > 0 && d.After <= f.Hush
 		},
-		"a status that is not due is not told, and nobody looks again for it": func(f SandboxFacts, d Decision) bool {
-			return f.Due || d.Act != Report && d.After == 0
+		"a status that is not due is not told": func(f SandboxFacts, d Decision) bool {
+			return f.Due || d.Act != Report
+		},
+		"no pod is made before its wait is over": func(f SandboxFacts, d Decision) bool {
+			return d.Act != Create || f.Wait <= 0
+		},
+		"a pod that has to wait is looked after in time": func(f SandboxFacts, d Decision) bool {
+			return !f.lacksPod() || d.Act != Rest || d.After > 0 && d.After <= f.Wait
+		},
+		"nobody looks again but for a status or a pod that is still to come": func(f SandboxFacts, d Decision) bool {
+			return d.After == 0 || f.Due && d.After == f.Hush || f.lacksPod() && d.After == f.Wait
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -157,6 +169,12 @@ func TestNoSandboxCircles(t *testing.T) {
 	})
 }
 
+// lacksPod reports whether a sandbox shall have a pod and has none.
+func (f SandboxFacts) lacksPod() bool {
+	shall := !f.Deleting && !f.Retired && !f.Halted && f.Holder != ByGhost && f.Holder != ByTwin && f.Holder != ByUnseen
+	return shall && f.Pod == NoPod
+}
+
 // member is a sandbox of a pool, with a pod and its word.
 func member(word State, pod PodView) SandboxFacts {
 	return SandboxFacts{Holder: ByPool, Warm: true, Pod: pod, Word: word}
@@ -165,6 +183,7 @@ func member(word State, pod PodView) SandboxFacts {
 func (f SandboxFacts) heldBy(h Holder) SandboxFacts { f.Holder = h; return f }
 func (f SandboxFacts) told() SandboxFacts           { f.Told = true; return f }
 func (f SandboxFacts) retired() SandboxFacts        { f.Retired = true; return f }
+func (f SandboxFacts) waits() SandboxFacts          { f.Wait = time.Minute; return f }
 func (f SandboxFacts) due(hush time.Duration) SandboxFacts {
 	f.Due, f.Hush = true, hush
 	return f
@@ -191,6 +210,14 @@ func TestStepSandbox(t *testing.T) {
 		{name: "a free member whose pod is being deleted is not free", facts: member(Ready, PodLeaving), act: Move, event: Cooled},
 		{name: "a member whose pod vanished gets another one", facts: member(Ready, NoPod), act: Create},
 		{name: "a member whose pod is leaving waits until it is gone", facts: member(Warming, PodLeaving)},
+		{name: "a member whose pods vanished too often waits with the next", facts: member(Warming, NoPod).waits(), after: time.Minute},
+		{name: "a member that waits with the next pod says so first", facts: member(Warming, NoPod).waits().due(0), act: Report},
+		{name: "a member that waits with the next pod says so when its hush is over, if that is sooner", facts: member(Warming, NoPod).waits().due(time.Second), after: time.Second},
+		{name: "a wait holds up no pod that is there", facts: member(Warming, PodReady).waits(), act: Move, event: Warmed},
+		{name: "a claim's own sandbox waits with the next pod, too", facts: own(Warming, NoPod).waits(), after: time.Minute},
+		{name: "a retired member does not wait for a pod", facts: member(Warming, NoPod).waits().retired(), act: Delete},
+		{name: "a suspended sandbox does not wait for a pod", facts: SandboxFacts{Halted: true}.waits()},
+		{name: "a ghost does not wait for a pod", facts: member(Warming, NoPod).heldBy(ByGhost).waits()},
 		{name: "a retired member says so on its pod first", facts: member(Ready, PodReady).retired(), act: Move, event: Retired},
 		{name: "a retired member that never was Ready says so too", facts: member(Warming, PodStarting).retired(), act: Move, event: Retired},
 		{name: "a retired member that said so is deleted", facts: member(Stale, PodReady).retired(), act: Delete},
@@ -250,7 +277,7 @@ func TestStepSandbox(t *testing.T) {
 func TestTheListsAreComplete(t *testing.T) {
 	for name, list := range map[string][]uint8{
 		"holders": numbers(Holders), "pod views": numbers(PodViews), "presences": numbers(Presences),
-		"holdings": numbers(Holdings), "offers": numbers(Offers),
+		"holdings": numbers(Holdings), "offers": numbers(Offers), "views": numbers(Views), "strategies": numbers(Strategies),
 	} {
 		t.Run(name, func(t *testing.T) {
 			for i, n := range list {

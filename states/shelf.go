@@ -107,6 +107,12 @@ func (s *Shelf[C]) Taken(claim C) (Entry, bool) {
 	return l.entry, true
 }
 
+// Lent reports whether a claim has taken a member and is about to adopt it.
+func (s *Shelf[C]) Lent(name string) bool {
+	_, ok := s.by[name]
+	return ok
+}
+
 // Waiting reports since when a claim has been in line.
 func (s *Shelf[C]) Waiting(claim C) (time.Time, bool) {
 	t, ok := s.arrived[claim]

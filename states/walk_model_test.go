@@ -26,9 +26,10 @@ func (s place) String() string { return [...]string{"A", "B", "own-0", "own-1"}[
 
 // A plane is one copy of every object, a byte each.
 type plane struct {
-	sandbox [slots]byte
-	pod     [slots]byte
-	claim   [claims]byte
+	sandbox  [slots]byte
+	pod      [slots]byte
+	claim    [claims]byte
+	template [1]byte
 }
 
 // A world is the truth, and the view of each leader.
@@ -38,6 +39,7 @@ type world struct {
 	// replicas is how many members the pool shall have, faults how much has gone
 	// wrong.
 	replicas, faults byte
+	past             past
 }
 
 // The bits of a sandbox: who holds it, and what became of it. A member that is
@@ -58,6 +60,8 @@ const (
 	readyBit  = 0x08
 	toldShift = 3
 )
+
+// A template's content is its revision, counted from one.
 
 // The bits of a view's copy: whether it has the object's present resource
 // version, and its present UID.
@@ -93,10 +97,11 @@ const (
 	sandboxes kind = iota
 	pods
 	claimants
+	templates
 	kinds
 )
 
-func (k kind) String() string { return [...]string{"sandboxes", "pods", "claims"}[k] }
+func (k kind) String() string { return [...]string{"sandboxes", "pods", "claims", "template"}[k] }
 
 func (p *plane) of(k kind) []byte {
 	switch k {
@@ -104,6 +109,8 @@ func (p *plane) of(k kind) []byte {
 		return p.sandbox[:]
 	case pods:
 		return p.pod[:]
+	case templates:
+		return p.template[:]
 	}
 	return p.claim[:]
 }
@@ -199,6 +206,7 @@ func (r *renaming) plane(p *plane) (q plane) {
 		q.sandbox[j] = r.sandbox[p.sandbox[i]]
 		q.pod[j] = p.pod[i]
 	}
+	q.template = p.template
 	q.claim = [claims]byte{r.claim[p.claim[0]], r.claim[p.claim[1]]}
 	if r.swapsClaims {
 		q.claim[0], q.claim[1] = q.claim[1], q.claim[0]
@@ -216,13 +224,13 @@ func (p *plane) number() [2]uint64 {
 	read := binary.BigEndian.Uint32
 	return [2]uint64{
 		uint64(read(p.sandbox[:]))<<32 | uint64(read(p.pod[:])),
-		uint64(binary.BigEndian.Uint16(p.claim[:])),
+		uint64(p.template[0])<<32 | uint64(read([]byte{p.claim[0], p.claim[1], 0, 0})),
 	}
 }
 
 // renamed is a world under other names, the leaders in order.
 func (w *world) renamed(r *renaming, leaders int) world {
-	q := world{replicas: w.replicas, faults: w.faults, truth: r.plane(&w.truth)}
+	q := world{replicas: w.replicas, faults: w.faults, truth: r.plane(&w.truth), past: r.past(w.past)}
 	for l := range leaders {
 		q.view[l] = r.plane(&w.view[l])
 	}
@@ -230,6 +238,17 @@ func (w *world) renamed(r *renaming, leaders int) world {
 		q.view[0], q.view[1] = q.view[1], q.view[0]
 	}
 	return q
+}
+
+// before orders worlds of one truth, somehow.
+func (w *world) before(v *world) bool {
+	switch {
+	case w.past != v.past:
+		return w.past.number() < v.past.number()
+	case w.view[0] != v.view[0]:
+		return w.view[0].less(&v.view[0])
+	}
+	return w.view[1].less(&v.view[1])
 }
 
 // least is the world that stands for all that are renamings of it.
@@ -248,7 +267,7 @@ func (w *world) least(leaders int) world {
 			continue
 		}
 		q := w.renamed(&renamings[n], leaders)
-		if !found || q.view[0].less(&best.view[0]) || q.view[0] == best.view[0] && q.view[1].less(&best.view[1]) {
+		if !found || q.before(&best) {
 			best, found = q, true
 		}
 	}
@@ -305,10 +324,12 @@ func askShelf(free, coming, older int, afterAnother bool) offerOf {
 	return offerOf{Offer: answer}
 }
 
-// onShelf says which members a view shows to be free, and which to be starting.
-func (p *plane) onShelf() (free, coming int) {
+// onShelf says which members a leader's view shows to be free, and which to be
+// starting.
+func (s *stroll) onShelf(l int) (free, coming int) {
+	p := &s.w.view[l]
 	for i := range members {
-		if p.sandbox[i]&contentBits != byPool {
+		if p.sandbox[i]&contentBits != byPool || s.strict && !s.current(l, i) {
 			continue
 		}
 		if s, ok := wordOf(p.pod[i]); ok && s == Ready {
@@ -357,8 +378,9 @@ func strayed(c Chart, was, is byte) string {
 }
 
 // unsettled says what is not as it shall be in a world where nothing is left to
-// do; it is empty when every claim has its sandbox or has lost it.
-func (w *world) unsettled() string {
+// do; it is empty when every claim has its sandbox or has lost it, and the pool
+// is as its strategy wants it.
+func (s *scene) unsettled(w *world) string {
 	for i, c := range w.truth.claim {
 		state, known := wordOf(c)
 		slot, told := toldOf(c)
@@ -367,7 +389,7 @@ func (w *world) unsettled() string {
 			return fmt.Sprintf("claim %d stays %s for ever", i, state)
 		}
 	}
-	have, names := 0, 0
+	have, old, names := 0, 0, 0
 	for i, b := range w.truth.sandbox {
 		c := claimOf(b)
 		slot, told := toldOf(w.truth.claim[max(c, 0)])
@@ -382,8 +404,13 @@ func (w *world) unsettled() string {
 		case c < 0 && w.truth.pod[i] != code(Ready)|readyBit:
 			return fmt.Sprintf("member %s never becomes ready", place(i))
 		case c < 0:
-			have++
+			if have++; w.past.made[i] != w.truth.template[0] {
+				old++
+			}
 		}
+	}
+	if rolls := s.strategy == Recreate || s.strategy == Rolling && names > 0; rolls && old > 0 {
+		return "some members stay outdated for ever"
 	}
 	if n := int(w.replicas); have > n || have < n && names > 0 {
 		return fmt.Sprintf("the pool has %d members and shall have %d", have, n)

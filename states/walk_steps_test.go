@@ -23,6 +23,16 @@ type scene struct {
 	// faults is how many may happen in one story, which says of what kind.
 	faults byte
 	which  fault
+	// changes is how often a user may change the template; the claims are made
+	// meanwhile.
+	changes byte
+	// endless: the pool never runs out of names for its members.
+	endless bool
+	// strategy is how old members are replaced, within budget; strict is whether
+	// claims must not get old ones.
+	strategy Strategy
+	budget   Budget
+	strict   bool
 	// prompt are the kinds whose watch is never behind.
 	prompt []kind
 	// without takes guards away, to see that the walk notices.
@@ -57,31 +67,41 @@ const (
 	// versionOnRetired: a pod is told that its sandbox was retired only as it was
 	// seen, unless a pool holds the sandbox: then its word is warming or ready.
 	versionOnRetired
+	// versionOnRetire: a sandbox is retired only as it was seen.
+	versionOnRetire
 	// uidOfTold: a claim knows the sandbox it was told of by its UID.
 	uidOfTold
 	// staleHoldsNothing: what a stale claim holds is a twin.
 	staleHoldsNothing
+	// proofOfView: what the watch shows of the template is proven to be as new as
+	// the claim.
+	proofOfView
 )
 
 func (s *scene) has(g guard) bool { return s.without&g == 0 }
 
 func (s *scene) start() world {
 	w := world{replicas: byte(s.replicas)}
+	w.truth.template[0] = firstRevision
 	for i := range s.ready + s.starting {
 		w.truth.sandbox[i] = byPool
+		w.past.made[i] = firstRevision
 		w.truth.pod[i] = code(Warming)
 		if i < s.ready {
 			w.truth.pod[i] = code(Ready) | readyBit
 		}
 	}
-	for i := s.ready + s.starting + s.unborn; i < members; i++ {
+	for i := s.ready + s.starting + s.unborn; i < members && !s.endless; i++ {
 		w.truth.sandbox[i] = byPool | goneBits
 	}
 	for l := range s.leaders {
 		w.relist(l)
 	}
 	for i := range s.claims { // claims are new: no watch shows them yet
-		w.truth.claim[i] = code(Binding)
+		w.past.born[i] = toCome
+		if s.changes == 0 {
+			w.makeClaim(i)
+		}
 	}
 	return w
 }
@@ -109,6 +129,7 @@ func (s *stroll) to(w world, how, wrong string) {
 			w.watch(k, l)
 		}
 	}
+	s.forget(&w)
 	if w == s.w {
 		return
 	}
@@ -121,6 +142,7 @@ func (s *stroll) to(w world, how, wrong string) {
 // steps calls next with each world that may come.
 func (s *stroll) steps() {
 	s.nature()
+	s.users()
 	for l := range s.leaders {
 		s.news(l)
 		for i := range claims {
@@ -255,6 +277,7 @@ func (s *stroll) claim(l, i int) {
 		return
 	}
 	f, held := v.claimFacts(i)
+	f.Strict, f.View = s.strict, s.seen(l, i)
 	for _, j := range held { // which of two it finds first is left open
 		f.Holds = HoldsWarm
 		if j >= members {
@@ -263,7 +286,7 @@ func (s *stroll) claim(l, i int) {
 				f.Holds = HoldsReady
 			}
 		}
-		s.carryOut(l, i, j, StepClaim(f))
+		s.prove(l, i, j, f)
 	}
 	switch {
 	case len(held) > 0:
@@ -280,11 +303,11 @@ func (s *stroll) ask(l, i int, f ClaimFacts) {
 	if s.w.view[l].asks(1 - i) {
 		others = 1
 	}
-	free, coming := s.w.view[l].onShelf()
+	free, coming := s.onShelf(l)
 	for _, o := range offersOf[free][coming][others] {
 		f.Offer = o.Offer
 		for _, f.Waited = range []time.Duration{0, f.Patience} {
-			s.carryOut(l, i, o.slot, StepClaim(f))
+			s.prove(l, i, o.slot, f)
 		}
 	}
 }
@@ -294,7 +317,7 @@ func (s *stroll) ask(l, i int, f ClaimFacts) {
 func (s *stroll) miss(l, i int, f ClaimFacts) {
 	slot, _ := toldOf(s.w.view[l].claim[i])
 	d := StepClaim(f)
-	if d.Act == Check && s.w.truth.sandbox[slot]&^retiredBit != byte(byClaim+i) {
+	if d.Act == Check && s.w.truth.sandbox[slot] != byte(byClaim+i) {
 		f.Sandbox = Missing
 		d = StepClaim(f)
 	}
@@ -314,7 +337,7 @@ func (s *stroll) carryOut(l, i, slot int, d Decision) {
 		s.createOwn(l, i)
 	case Move:
 		s.moveClaim(l, i, slot, d.Event)
-	case Rest, Report, Retire, Delete:
+	case Rest, Report, Note, Retire, Delete: // nothing that a word or a holder follows from
 	}
 }
 
@@ -338,7 +361,7 @@ func (s *stroll) createOwn(l, i int) {
 		s.refused(l, sandboxes, slot, how)
 		return
 	}
-	made, wrong := byte(byClaim+i), ""
+	made, wrong := byte(byClaim+i), s.tooOld(&s.w, i, s.w.view[l].template[0]&contentBits, place(slot))
 	if was, told := toldOf(s.w.truth.claim[i]); told && was == slot {
 		made |= impostorBit
 		if !s.has(uidOfTold) {
@@ -365,6 +388,9 @@ func (s *stroll) moveClaim(l, i, slot int, e Event) {
 	b, wrong := s.w.truth.sandbox[slot], ""
 	if e != ClaimLost && slot < members && claimOf(b) != i {
 		wrong = fmt.Sprintf("P1: claim %d is told of sandbox %s, which it never held", i, place(slot))
+	}
+	if e != ClaimLost && slot < members && wrong == "" {
+		wrong = s.tooOld(&s.w, i, s.w.past.made[slot], place(slot))
 	}
 	s.commit(how, wrong, func(w *world, learns bool) {
 		if e != ClaimLost && exists(b) && s.w.view[l].sandbox[slot]&sameBit == 0 {
@@ -426,7 +452,7 @@ func (s *stroll) sandbox(l, i int) {
 		s.retire(l, i)
 	case Delete:
 		s.remove(l, i)
-	case Rest, Report, Check, Adopt:
+	case Rest, Report, Note, Check, Adopt:
 	}
 }
 
@@ -458,11 +484,17 @@ func (s *stroll) movePod(l, i int, e Event) {
 
 func (s *stroll) retire(l, i int) {
 	how := s.say("leader %d retires sandbox %s", l, place(i))
-	if s.w.view[l].sandbox[i]&currentBit == 0 {
+	mine := s.w.view[l].sandbox[i]
+	open := !s.has(versionOnRetire) && mine&sameBit != 0
+	if mine&currentBit == 0 && !open {
 		s.refused(l, sandboxes, i, how)
 		return
 	}
-	s.commit(how, s.untouchable(i, "retired"), func(w *world, learns bool) {
+	wrong := s.untouchable(i, "retired")
+	if c := claimOf(s.w.truth.sandbox[i]); wrong == "" && c >= 0 && mine&holderBits == byPool {
+		wrong = fmt.Sprintf("P3: sandbox %s is retired by its pool, and claim %d holds it", place(i), c)
+	}
+	s.commit(how, wrong, func(w *world, learns bool) {
 		w.write(sandboxes, i, w.truth.sandbox[i]|retiredBit, l, learns)
 	})
 }
@@ -490,13 +522,16 @@ func (s *stroll) untouchable(i int, what string) string {
 func (s *stroll) pool(l int) {
 	v := &s.w.view[l]
 	for older := range members {
-		f := PoolFacts{Replicas: int(s.w.replicas), Template: Present, Batch: members, Members: make([]Member, 0, members)}
+		f := PoolFacts{
+			Replicas: int(s.w.replicas), Template: Present, Batch: members, Members: make([]Member, 0, members),
+			Strategy: s.strategy, Budget: s.budget,
+		}
 		for i := range members {
 			if v.sandbox[i]&holderBits != byPool {
 				continue
 			}
 			m := Member{
-				Name: place(i).String(), Word: Pod.Initial, Current: true,
+				Name: place(i).String(), Word: Pod.Initial, Current: s.current(l, i),
 				Leaving: v.sandbox[i]&retiredBit != 0, Born: at((i - older + members) % members),
 			}
 			if state, ok := wordOf(v.pod[i]); ok {
@@ -518,6 +553,7 @@ func (s *stroll) doPlan(l int, plan PoolPlan) {
 		}
 		if plan.Create > 0 && s.w.truth.sandbox[i] == 0 { // a name that was never used
 			s.commit(s.say("leader %d creates member %s", l, place(i)), "", func(w *world, learns bool) {
+				w.past.made[i] = w.view[l].template[0] & contentBits
 				w.write(sandboxes, i, byPool, l, learns)
 			})
 		}

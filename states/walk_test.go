@@ -15,7 +15,8 @@ import (
 // comes right when nothing goes wrong any more.
 //
 // What it can not see: which event wakes which key (it steps every key at any
-// time), changes of the template, and what a status says beside its word.
+// time), a pool that is edited or deleted but for its number of members, a
+// template that is deleted, and what a status says beside its word.
 
 var far = flag.Bool("far", false, "take the walks that need minutes and gigabytes, too")
 
@@ -91,7 +92,7 @@ func (k *walk) settle() *mistake {
 			way = append(way, at)
 			next, more := k.calmly(k.worlds[at])
 			if !more {
-				if what := k.worlds[at].unsettled(); what != "" {
+				if what := k.unsettled(&k.worlds[at]); what != "" {
 					return &mistake{what, at}
 				}
 				break
@@ -114,7 +115,8 @@ func (k *walk) settle() *mistake {
 func (k *walk) calmly(w world) (next world, more bool) {
 	for l := range k.leaders {
 		next = w
-		if next.relist(l); next != w {
+		next.relist(l)
+		if k.forget(&next); next != w {
 			return next, true
 		}
 	}
@@ -150,7 +152,7 @@ func (k *walk) story(m *mistake) string {
 		st.steps()
 	}
 	end := m.what
-	if what := w.unsettled(); what != "" && k.over(w) {
+	if what := k.unsettled(&w); what != "" && k.over(w) {
 		end = what
 	}
 	st := stroll{scene: k.scene, w: w, loud: true}
@@ -174,24 +176,47 @@ func (k *walk) over(w world) bool {
 var scenes = []scene{
 	{name: "one leader, two members, two claims, a fault",
 		leaders: 1, ready: 1, starting: 1, claims: 2, replicas: 2, faults: 1, which: everything},
-	{name: "one leader, two members, two claims, two losses",
-		leaders: 1, ready: 1, starting: 1, claims: 2, replicas: 2, faults: 2, which: lostResponse | claimDeleted | sandboxDeleted},
 	{name: "one leader, a member and its refill, two claims, a fault",
 		leaders: 1, ready: 1, unborn: 1, claims: 2, replicas: 1, faults: 1, which: everything},
 	{name: "two leaders, two members, two claims",
 		leaders: 2, ready: 2, claims: 2, replicas: 2, prompt: []kind{pods}},
 	{name: "two leaders, two members, a claim, a fault",
 		leaders: 2, ready: 2, claims: 1, replicas: 2, faults: 1, which: everything, prompt: []kind{pods}},
-	{name: "two leaders, a member and its refill, a claim, a fault",
-		leaders: 2, ready: 1, unborn: 1, claims: 1, replicas: 1, faults: 1, which: everything, prompt: []kind{pods}},
+	{name: "two leaders, a member and its refill, a claim, a loss",
+		leaders: 2, ready: 1, unborn: 1, claims: 1, replicas: 1, faults: 1, which: lostResponse | podDeleted, prompt: []kind{pods}},
 	{name: "two leaders whose watch of pods lags, a member, a claim, a fault",
 		leaders: 2, ready: 1, claims: 1, replicas: 1, faults: 1, which: lostResponse | podBlinks},
+
+	{name: "recreated, one leader, a member, a claim, a loss",
+		leaders: 1, ready: 1, claims: 1, replicas: 1, faults: 1, which: lostResponse | claimDeleted | sandboxDeleted | podDeleted,
+		changes: 1, endless: true, strategy: Recreate, strict: true},
+	{name: "recreated, one leader, two members, two claims",
+		leaders: 1, ready: 2, claims: 2, replicas: 2, changes: 1, endless: true, strategy: Recreate, strict: true},
+	{name: "recreated, one leader, a member, two claims, a lost response",
+		leaders: 1, ready: 1, claims: 2, replicas: 1, faults: 1, which: lostResponse,
+		changes: 1, strategy: Recreate, strict: true},
+	{name: "recreated, two leaders, a member, a claim, a loss",
+		leaders: 2, ready: 1, claims: 1, replicas: 1, faults: 1, which: lostResponse | claimDeleted,
+		changes: 1, strategy: Recreate, strict: true, prompt: []kind{pods}},
+	{name: "rolled with surge, one leader, a member, a claim, two changes",
+		leaders: 1, ready: 1, claims: 1, replicas: 1,
+		changes: 2, endless: true, strategy: Rolling, budget: Budget{Surge: 1}, strict: true},
+	{name: "rolled without surge, one leader, two members, a claim, a fault",
+		leaders: 1, ready: 2, claims: 1, replicas: 2, faults: 1, which: everything,
+		changes: 1, endless: true, strategy: Rolling, budget: Budget{Unavailable: 1}, strict: true},
+	{name: "rolled for claims that take any, one leader, a member, two claims, two changes",
+		leaders: 1, ready: 1, claims: 2, replicas: 1,
+		changes: 2, endless: true, strategy: Rolling, budget: Budget{Surge: 1}},
 }
 
 // farScenes are scenes for a long evening.
 var farScenes = []scene{
+	{name: "one leader, two members, two claims, two losses",
+		leaders: 1, ready: 1, starting: 1, claims: 2, replicas: 2, faults: 2, which: lostResponse | claimDeleted | sandboxDeleted},
 	{name: "one leader, two members, two claims, two faults",
 		leaders: 1, ready: 1, starting: 1, claims: 2, replicas: 2, faults: 2, which: everything},
+	{name: "two leaders, a member and its refill, a claim, a fault",
+		leaders: 2, ready: 1, unborn: 1, claims: 1, replicas: 1, faults: 1, which: everything, prompt: []kind{pods}},
 	{name: "one leader, a member and its refill, two claims, two faults",
 		leaders: 1, ready: 1, unborn: 1, claims: 2, replicas: 1, faults: 2, which: everything},
 	{name: "two leaders, two members, a claim, two faults",
@@ -202,6 +227,29 @@ var farScenes = []scene{
 		leaders: 2, ready: 1, claims: 2, replicas: 1},
 	{name: "two leaders, two members, two claims, a fault",
 		leaders: 2, ready: 2, claims: 2, replicas: 2, faults: 1, which: lostResponse | sandboxDeleted, prompt: []kind{pods}},
+
+	{name: "recreated, one leader, a member, a claim, a fault",
+		leaders: 1, ready: 1, claims: 1, replicas: 1, faults: 1, which: everything,
+		changes: 1, endless: true, strategy: Recreate, strict: true},
+	{name: "recreated, one leader, a member, a claim, two changes, a fault",
+		leaders: 1, ready: 1, claims: 1, replicas: 1, faults: 1, which: everything,
+		changes: 2, endless: true, strategy: Recreate, strict: true},
+	{name: "recreated, one leader, two members, two claims, a lost response",
+		leaders: 1, ready: 2, claims: 2, replicas: 2, faults: 1, which: lostResponse,
+		changes: 1, strategy: Recreate, strict: true},
+	{name: "recreated, two leaders, a member and all that follow, a claim",
+		leaders: 2, ready: 1, claims: 1, replicas: 1, changes: 1, endless: true, strategy: Recreate, strict: true, prompt: []kind{pods}},
+	{name: "recreated, two leaders, two members, a claim",
+		leaders: 2, ready: 2, claims: 1, replicas: 2, changes: 1, strategy: Recreate, strict: true, prompt: []kind{pods}},
+	{name: "recreated, two leaders, a member, a claim, a fault",
+		leaders: 2, ready: 1, claims: 1, replicas: 1, faults: 1, which: everything,
+		changes: 1, strategy: Recreate, strict: true, prompt: []kind{pods}},
+	{name: "rolled with surge, one leader, two members, a claim, a fault",
+		leaders: 1, ready: 1, starting: 1, claims: 1, replicas: 1, faults: 1, which: everything,
+		changes: 1, endless: true, strategy: Rolling, budget: Budget{Surge: 1}, strict: true},
+	{name: "rolled with surge, two leaders, a member and all that follow, a claim",
+		leaders: 2, ready: 1, claims: 1, replicas: 1,
+		changes: 1, endless: true, strategy: Rolling, budget: Budget{Surge: 1}, strict: true, prompt: []kind{pods}},
 }
 
 func TestTheWalk(t *testing.T) {
@@ -263,6 +311,13 @@ func TestTheWalkCanFail(t *testing.T) {
 		{"unless what a stale claim holds is a twin, it stays for ever",
 			scene{without: staleHoldsNothing, leaders: 1, ready: 1, claims: 1, replicas: 1, faults: 2, which: lostResponse | sandboxDeleted},
 			"of which nobody will ever tell it"},
+		{"without the guard on retirement the pool takes a sandbox from its claim",
+			scene{without: versionOnRetire, leaders: 1, ready: 1, claims: 1, faults: 1, which: lostResponse | scaledDown, replicas: 1,
+				changes: 1, strategy: Recreate, strict: true},
+			"P3: sandbox A is retired by its pool, and claim 0 holds it"},
+		{"without the proof a claim gets a sandbox that is older than itself",
+			scene{without: proofOfView, leaders: 1, ready: 1, claims: 1, replicas: 1, changes: 1, strategy: Recreate, strict: true},
+			"P2: claim 0 was made when the template was v2, and gets sandbox A of v1"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -281,7 +336,16 @@ func TestTheWalkCanFail(t *testing.T) {
 // TestNamesDoNotMatter holds the walk to its shortcut: a world and its renaming
 // lead to the same worlds.
 func TestNamesDoNotMatter(t *testing.T) {
-	s := scenes[0]
+	for _, name := range []string{"one leader, two members, two claims, a fault", "recreated, one leader, two members, two claims"} {
+		t.Run(name, func(t *testing.T) {
+			i := slices.IndexFunc(scenes, func(s scene) bool { return s.name == name })
+			namesDoNotMatter(t, scenes[i])
+		})
+	}
+}
+
+func namesDoNotMatter(t *testing.T, s scene) {
+	t.Helper()
 	k, _ := s.walk()
 	for i := 0; i < len(k.worlds); i += 101 {
 		var first map[world]bool

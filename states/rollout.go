@@ -1,0 +1,140 @@
+package states
+
+import "slices"
+
+// A Strategy is how a pool gets from members of an old revision to current ones.
+type Strategy uint8
+
+// The strategies.
+const (
+	// OnReplenish keeps old members; only new ones are current.
+	OnReplenish Strategy = iota
+	// Recreate retires every old member at once.
+	Recreate
+	// Rolling replaces old members a few at a time, within a budget.
+	Rolling
+)
+
+// Strategies lists every strategy.
+var Strategies = []Strategy{OnReplenish, Recreate, Rolling}
+
+// A Budget bounds a rolling update, in members.
+type Budget struct {
+	// Unavailable is how many free members the pool may lack because of it.
+	Unavailable int
+	// Surge is how many members it may have too many, those included that are
+	// on their way out.
+	Surge int
+	// Paused: nothing is rolled, and the pool goes on as with OnReplenish.
+	Paused bool
+}
+
+// strategy is the one that counts now.
+func (f PoolFacts) strategy() Strategy {
+	if f.Strategy == Rolling && f.Budget.Paused {
+		return OnReplenish
+	}
+	return f.Strategy
+}
+
+// planRollout replaces old members. It is asked only while there are some and
+// the template is known; a template that nobody can read changes nothing.
+func planRollout(f PoolFacts, keep []Member) PoolPlan {
+	var plan PoolPlan
+	fresh, old := split(keep)
+	switch f.strategy() {
+	case Recreate:
+		for _, m := range old {
+			plan.Retire = append(plan.Retire, Leave{m.Name, Outdated})
+		}
+		plan.surplus(fresh, f.Replicas)
+		plan.Create = max(f.Replicas-len(fresh), 0)
+	case Rolling:
+		plan = roll(f, fresh, old)
+	case OnReplenish: // old members stay: there is nothing to replace
+	}
+	return plan
+}
+
+// roll is one look at a rolling update. Free members are given up only as far as
+// the pool keeps replicas - unavailable of them, so a template whose pods never
+// become ready stops it there, and the old members that are left stay.
+func roll(f PoolFacts, fresh, old []Member) PoolPlan {
+	var plan PoolPlan
+	plan.surplus(fresh, f.Replicas)
+	free := 0
+	for _, m := range slices.Concat(fresh, old) {
+		if m.free() && !plan.names(m.Name) {
+			free++
+		}
+	}
+	spare := free - max(f.Replicas-f.Budget.Unavailable, 0)
+	slices.SortFunc(old, leastWanted)
+	for _, m := range old {
+		switch {
+		case m.Taken:
+			continue // its claim has it in a moment
+		case m.Word == Ready && spare <= 0:
+			continue // it is needed
+		case m.Word == Ready:
+			spare--
+		}
+		plan.Retire = append(plan.Retire, Leave{m.Name, Outdated})
+	}
+	plan.Create = max(f.Replicas-len(fresh), 0)
+	return plan
+}
+
+// room is how many members may be made: under a rolling update those that are on
+// their way out still take theirs.
+func (f PoolFacts) room() int {
+	if f.strategy() == Rolling {
+		return max(f.Replicas+f.Budget.Surge-len(f.Members), 0)
+	}
+	return f.Batch
+}
+
+// free reports whether a member can still be handed out.
+func (m Member) free() bool { return m.Word == Ready && !m.Taken }
+
+func split(members []Member) (fresh, old []Member) {
+	for _, m := range members {
+		if m.Current {
+			fresh = append(fresh, m)
+		} else {
+			old = append(old, m)
+		}
+	}
+	return fresh, old
+}
+
+// surplus retires the members beyond a number, the least wanted first. Among
+// those that are wanted alike, the fullest node gives first, so that what stays
+// is spread.
+func (p *PoolPlan) surplus(members []Member, most int) {
+	left := slices.SortedFunc(slices.Values(members), leastWanted)
+	on := map[string]int{}
+	for _, m := range left {
+		on[m.Node]++
+	}
+	for len(left) > most {
+		i := 0
+		for j, m := range left {
+			if alike(m, left[0]) && on[m.Node] > on[left[i].Node] {
+				i = j
+			}
+		}
+		p.Retire = append(p.Retire, Leave{left[i].Name, Surplus})
+		on[left[i].Node]--
+		left = slices.Delete(left, i, i+1)
+	}
+}
+
+// alike reports whether a pool wants two members alike but for their age.
+func alike(a, b Member) bool {
+	return (a.Word == Ready) == (b.Word == Ready) && a.Current == b.Current
+}
+
+func (p *PoolPlan) names(name string) bool {
+	return slices.ContainsFunc(p.Retire, func(l Leave) bool { return l.Name == name })
+}
