@@ -222,6 +222,20 @@ func TestARevisionChangesWithWhatRunsAndWithNothingElse(t *testing.T) {
 	}
 }
 
+func TestAPoolMayAskThatItsPodsLabelsCountToo(t *testing.T) {
+	g := NewWithT(t)
+	template, pool := aTemplate(), aPool()
+	was, err := BlueprintOf(template)
+	g.Expect(err).NotTo(HaveOccurred())
+	template.Spec.PodTemplate.ObjectMeta.Labels["team"] = "b"
+	is, err := BlueprintOf(template)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(is.For(pool)).To(Equal(was.For(pool)))
+	pool.Annotations = map[string]string{NoteMetadata: "true"}
+	g.Expect(is.For(pool)).NotTo(Equal(was.For(pool)))
+	g.Expect(memberConfig(pool, "x", is).Labels).To(HaveKeyWithValue(LabelRevision, is.For(pool)))
+}
+
 func TestATemplateThatIsNoPodSpecIsNamedWithItsField(t *testing.T) {
 	template := aTemplate()
 	template.Spec.PodTemplate.Spec.Raw = []byte(`[]`)

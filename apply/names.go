@@ -26,6 +26,7 @@ const (
 	NoteRetired  = "agents.x-k8s.io/retired" // ours
 	NoteSeen     = "agents.x-k8s.io/controller-first-observed-at"
 	NoteEvict    = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+	NoteMetadata = "agents.x-k8s.io/roll-on-metadata" // ours, on a pool
 	NoteTrace    = "opentelemetry.io/trace-context"
 )
 

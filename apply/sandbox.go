@@ -43,7 +43,7 @@ func memberConfig(pool *ext.SandboxWarmPool, name string, b Blueprint) *agentsac
 			LabelTemplate:        Hash(b.Template),
 			LabelBlueprintHash:   b.hash,
 			LabelPodTemplateHash: b.podHash,
-			LabelRevision:        b.Revision,
+			LabelRevision:        b.For(pool),
 			LabelLaunch:          Warm,
 			LabelCreatedBy:       "controller",
 		}).

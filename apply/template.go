@@ -30,6 +30,7 @@ type Blueprint struct {
 	// because sixty-four hex digits do not fit a label.
 	Revision string
 
+	whole         string // the revision with the pod's labels and annotations in it
 	hash, podHash string
 	podTemplate   agents.PodTemplate
 	volumes       []agents.PersistentVolumeClaimTemplate
@@ -71,8 +72,18 @@ func BlueprintOf(t *ext.SandboxTemplate) (Blueprint, error) {
 	b.Revision = revision(canonical(what))
 	b.podHash = Hash(string(raw))
 	what["metadata"] = t.Spec.PodTemplate.ObjectMeta
-	b.hash = Hash(string(canonical(what)))
+	b.whole, b.hash = revision(canonical(what)), Hash(string(canonical(what)))
 	return b, nil
+}
+
+// For is the revision that the members of a pool carry. Labels and annotations
+// of the pod count only where the pool asks for it: they can be changed on a pod
+// that runs.
+func (b Blueprint) For(pool *ext.SandboxWarmPool) string {
+	if pool.Annotations[NoteMetadata] == "true" {
+		return b.whole
+	}
+	return b.Revision
 }
 
 // tree reads JSON as a tree. Numbers stay as they were written: a float would

@@ -31,6 +31,10 @@ type claimSight struct {
 // for that step only.
 type inquiry struct {
 	sandbox, pool, template states.Presence
+	// view is how new the stores are for the claim as it was at version, when the
+	// step first saw it: a note of our own makes no claim newer.
+	view    states.View
+	version string
 	// clash is why its own sandbox could not be made; again says that trying
 	// once more may help, which no event would tell.
 	clash string
@@ -41,7 +45,7 @@ type inquiry struct {
 func (l claims) step(ctx context.Context, key Key) (time.Duration, error) {
 	var known inquiry
 	for range maxMoves {
-		sight, ok := l.see(key, known)
+		sight, ok := l.see(key, &known)
 		if !ok {
 			l.shelves.giveBack(key) // it may have asked after its deletion was seen
 			return 0, nil
@@ -60,10 +64,13 @@ func (l claims) step(ctx context.Context, key Key) (time.Duration, error) {
 	return 0, errRestless
 }
 
-func (l claims) see(key Key, known inquiry) (claimSight, bool) {
+func (l claims) see(key Key, known *inquiry) (claimSight, bool) {
 	c, ok := l.stores.claims.get(key)
 	if !ok {
 		return claimSight{}, false
+	}
+	if known.version == "" {
+		known.version = c.ResourceVersion
 	}
 	sight := claimSight{claim: c, sandbox: l.held(c), clash: known.clash}
 	f := states.ClaimFacts{
@@ -82,6 +89,7 @@ func (l claims) see(key Key, known inquiry) (claimSight, bool) {
 		template, ok := l.stores.templates.get(templateOf(pool))
 		f.Template = presence(ok, known.template)
 		sight.fault = l.check(c, template)
+		f.Strict, f.View = strict(pool), l.view(known)
 		f.Invalid = sight.fault.reason != "" || known.clash != ""
 	}
 	l.consult(&sight, &f)

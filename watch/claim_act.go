@@ -40,16 +40,17 @@ func (l claims) act(ctx context.Context, sight claimSight, d states.Decision, kn
 // the status follows, with the resource version the note left.
 func (l claims) adopt(ctx context.Context, sight claimSight) error {
 	member, ok := l.stores.sandboxes.get(sight.offered)
-	if !ok || !isPool(metav1.GetControllerOfNoCopy(member)) || retired(member) {
+	old := ok && sight.facts.Strict && !l.currentIn(member, sight.pool)
+	if !ok || old || !isPool(metav1.GetControllerOfNoCopy(member)) || retired(member) {
 		l.shelves.sync(sight.offered) // it left in this moment; the shelf offers another
 		return nil
 	}
-	var record sync.WaitGroup
+	var beside sync.WaitGroup
 	if l.opts.Annotate {
-		record.Go(func() { l.noteBeside(ctx, sight.claim, member.Name) })
+		beside.Go(func() { l.noteBeside(ctx, sight.claim, member.Name) })
 	}
 	got, err := l.apply.Adopt(ctx, member, sight.claim)
-	record.Wait()
+	beside.Wait()
 	if err == nil {
 		l.shelves.done(keyOf(sight.claim), got.Name)
 		l.metrics.created(sight.claim, got, isReady(got))

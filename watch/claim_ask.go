@@ -15,6 +15,8 @@ func (l claims) inquire(ctx context.Context, sight claimSight, known *inquiry) (
 		known.sandbox, err = l.fate(ctx, sight.claim)
 	case sight.facts.Pool == states.Unseen:
 		known.pool, err = ask(ctx, l.stores.pools, l.reads.kiln.Pools(ns), poolOf(sight.claim))
+	case sight.facts.Offer == states.Taken, sight.facts.Template != states.Unseen:
+		known.view, err = l.prove(ctx, sight.claim, known.version)
 	default:
 		known.template, err = ask(ctx, l.stores.templates, l.reads.kiln.Templates(ns), templateOf(sight.pool))
 	}

@@ -30,9 +30,16 @@ type Options struct {
 	Patience time.Duration
 	// Namespace restricts the controller to one namespace; empty means all.
 	Namespace string
+	// Credulous takes what the watches show for the newest there is, and never
+	// asks the server to prove it. It exists so that a test can show what the
+	// proof is for.
+	Credulous bool
 	// SandboxesOnly serves sandboxes and neither claims, pools nor templates.
 	SandboxesOnly bool
-	// Events reports Events about claims.
+	// Grace is how long a pool member may be unready before it is replaced; zero
+	// means 5 minutes.
+	Grace time.Duration
+	// Events reports Events about claims and pools.
 	Events bool
 	// Annotate notes the sandbox's name and the first sight on each claim.
 	Annotate bool
@@ -66,6 +73,9 @@ func (o Options) filled() Options {
 	fill(&o.Batch, 300)
 	if o.Patience == 0 {
 		o.Patience = 10 * time.Second
+	}
+	if o.Grace == 0 {
+		o.Grace = 5 * time.Minute
 	}
 	if o.Drain == 0 {
 		o.Drain = 15 * time.Second
@@ -105,6 +115,7 @@ func New(cfg *rest.Config, a *apply.Applier, opts Options) (*Controller, error) 
 	w := &world{
 		opts: opts, log: opts.Log, stores: s, reads: r, apply: a, now: opts.Now,
 		metrics: newMetrics(opts.Metrics), blueprints: &blueprints{made: map[Key]made{}},
+		troubles: newTroubles(), proofs: &proofs{read: readProof(r.meta, opts.Namespace)},
 	}
 	q := newQueueMetrics(opts.Metrics)
 	w.claims = newLoop("sandboxclaim", opts.Workers.Claims, q, opts.Log)
@@ -186,7 +197,10 @@ func (c *Controller) start() {
 }
 
 // The kinds that events are about.
-const claimKind = "SandboxClaim"
+const (
+	claimKind = "SandboxClaim"
+	poolKind  = "SandboxWarmPool"
+)
 
 func kindOf(kind string) schema.GroupVersionKind {
 	if kind == "Sandbox" {

@@ -6,9 +6,9 @@
 // on with the object the server returned (stores.go); the watch is the
 // fallback, not the clock. No step starts before every informer has synced.
 //
-//	claim     facts -> take from the shelf, cold start, tell, lose
+//	claim     facts -> prove, take from the shelf, cold start, tell, lose
 //	sandbox   the pod, its word, the status: one key for both
-//	pool      replenish, scale, count
+//	pool      replenish, scale, roll, count
 //	template  its label; wakes its pools
 //
 // # Who wakes whom

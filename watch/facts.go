@@ -20,6 +20,9 @@ const (
 	condSuspended = "Suspended"
 	condScheduled = "PodScheduled"
 	condFinished  = "Finished"
+	// The conditions of pools.
+	condProgressing = "Progressing"
+	condDegraded    = "Degraded"
 
 	reasonReady      = "DependenciesReady"
 	reasonNotReady   = "DependenciesNotReady"

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -36,6 +37,7 @@ const (
 type reads struct {
 	core kubernetes.Interface
 	kiln *client.Clients
+	meta metadata.Interface
 }
 
 func newReads(cfg *rest.Config) (reads, error) {
@@ -51,7 +53,11 @@ func newReads(cfg *rest.Config) (reads, error) {
 	pods := rest.CopyConfig(own)
 	pods.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	core, err := kubernetes.NewForConfigAndClient(pods, h)
-	return reads{core: core, kiln: kiln}, err
+	if err != nil {
+		return reads{}, err
+	}
+	meta, err := metadata.NewForConfigAndClient(metadata.ConfigFor(own), h)
+	return reads{core: core, kiln: kiln, meta: meta}, err
 }
 
 // stores are the newest that is known of every kind.

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/kiln-sandbox/kiln/apply"
 	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
 	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
 )
@@ -73,9 +74,24 @@ func (c *Controller) podChanged(p change[*corev1.Pod]) {
 	}
 	key := ownerKey(pod, owner)
 	c.shelves.sync(key)
+	s, ok := c.stores.sandboxes.get(key)
+	if ok && !p.hasIs {
+		c.lostPod(s)
+	}
 	c.sandboxes.wake(key)
-	if s, ok := c.stores.sandboxes.get(key); ok && isPool(metav1.GetControllerOfNoCopy(s)) {
+	if ok && isPool(metav1.GetControllerOfNoCopy(s)) {
 		c.wakeOwner(s)
+	}
+}
+
+// lostPod notes that the pod of a sandbox that shall live has vanished.
+func (c *Controller) lostPod(s *agents.Sandbox) {
+	if s.DeletionTimestamp != nil || retired(s) {
+		return
+	}
+	c.troubles.add(s.UID, c.now())
+	if owner := metav1.GetControllerOfNoCopy(s); isPool(owner) {
+		c.troubles.add(owner.UID, c.now())
 	}
 }
 
@@ -90,8 +106,13 @@ func (c *Controller) sandboxChanged(s change[*agents.Sandbox]) {
 	if s.hadWas {
 		c.wakeOwner(s.was)
 	}
-	if !s.hasIs {
-		c.claims.wake(key) // a claim of that name may wait for the name
+	if s.hasIs {
+		return
+	}
+	c.claims.wake(key) // a claim of that name may wait for the name
+	c.troubles.forget(s.was.UID)
+	if owner := metav1.GetControllerOfNoCopy(s.was); isPool(owner) && !retired(s.was) {
+		c.troubles.add(owner.UID, c.now()) // somebody else deleted it
 	}
 }
 
@@ -118,11 +139,22 @@ func (c *Controller) poolChanged(p change[*ext.SandboxWarmPool]) {
 	c.pools.wake(keyOf(pool))
 	if !p.hasIs {
 		c.memory.forget(pool.UID)
+		c.troubles.forget(pool.UID)
 	}
-	if p.hasIs && p.hadWas && p.was.Generation == p.is.Generation && p.was.UID == p.is.UID {
+	if p.hasIs && p.hadWas && p.was.Generation == p.is.Generation && p.was.UID == p.is.UID &&
+		p.was.Annotations[apply.NoteMetadata] == p.is.Annotations[apply.NoteMetadata] {
 		return
 	}
+	c.reshelve(pool)
 	c.wakeWaiting(keyOf(pool))
+}
+
+// reshelve looks at a pool's members again: which are current has changed, or
+// whether that matters.
+func (c *Controller) reshelve(p *ext.SandboxWarmPool) {
+	for _, s := range c.stores.sandboxes.by(byOwner, uidOf(p)) {
+		c.shelves.sync(keyOf(s))
+	}
 }
 
 // templateChanged wakes the template, the pools that use it and their claims
@@ -135,9 +167,7 @@ func (c *Controller) templateChanged(t change[*ext.SandboxTemplate]) {
 	}
 	for _, p := range c.stores.pools.by(byTemplate, keyOf(template).String()) {
 		c.pools.wake(keyOf(p))
-		for _, s := range c.stores.sandboxes.by(byOwner, uidOf(p)) {
-			c.shelves.sync(keyOf(s)) // which members are current has changed
-		}
+		c.reshelve(p)
 		c.wakeWaiting(keyOf(p))
 	}
 }

@@ -32,6 +32,19 @@ type poolSight struct {
 	blueprint apply.Blueprint
 	// fault is why the template can not be used.
 	fault string
+	// roomless is what the scheduler says of the first member that has no room.
+	roomless string
+	// hold is how long creations wait, because the last ones came to nothing.
+	hold time.Duration
+	// after is when to look again although nothing happens.
+	after time.Duration
+}
+
+// soon asks for another look after a time, if none is asked for earlier.
+func (s *poolSight) soon(t time.Duration) {
+	if t > 0 && (s.after == 0 || t < s.after) {
+		s.after = t
+	}
 }
 
 // step brings a pool's members to the number it wants, then its status.
@@ -48,7 +61,8 @@ func (l pools) step(ctx context.Context, key Key) (time.Duration, error) {
 		}
 	}
 	after, reported := l.report(ctx, sight)
-	return after, errors.Join(err, reported)
+	sight.soon(after)
+	return sight.after, errors.Join(err, reported)
 }
 
 func (l pools) see(ctx context.Context, key Key) (poolSight, bool, error) {
@@ -62,6 +76,7 @@ func (l pools) see(ctx context.Context, key Key) (poolSight, bool, error) {
 		Replicas: replicas(pool),
 		Batch:    l.opts.Batch,
 	}
+	f.Strategy, f.Budget = strategyOf(pool)
 	template, ok := l.stores.templates.get(templateOf(pool))
 	f.Template = presence(ok, states.Unseen)
 	if !ok && !f.Deleting {
@@ -80,8 +95,11 @@ func (l pools) see(ctx context.Context, key Key) (poolSight, bool, error) {
 	}
 	for _, s := range l.stores.sandboxes.by(byOwner, uidOf(pool)) {
 		sight.members[s.Name] = s
-		f.Members = append(f.Members, l.member(s, sight.blueprint))
+		f.Members = append(f.Members, l.member(s, &sight))
 	}
+	sight.hold = l.troubles.wait(pool.UID, f.Replicas+vainFree, l.now())
+	sight.soon(sight.hold)
+	f.Hold = sight.hold > 0
 	sight.facts = f
 	return sight, true, nil
 }
@@ -93,35 +111,44 @@ func replicas(p *ext.SandboxWarmPool) int {
 	return int(*p.Spec.Replicas)
 }
 
-func (l pools) member(s *agents.Sandbox, b apply.Blueprint) states.Member {
+func (l pools) member(s *agents.Sandbox, sight *poolSight) states.Member {
 	m := states.Member{
-		Name: s.Name, Word: states.Pod.Initial, Current: madeFrom(s, b), Refused: refused(s),
+		Name: s.Name, Word: states.Pod.Initial, Current: madeFrom(s, sight.pool, sight.blueprint), Refused: refused(s),
 		Leaving: retired(s) || s.DeletionTimestamp != nil, Born: s.CreationTimestamp.Time,
 	}
-	if pod, ok := l.stores.pods.get(keyOf(s)); ok && controls(s.UID, pod) {
-		m.Word = word(pod)
+	pod, ok := l.stores.pods.get(keyOf(s))
+	if !ok || !controls(s.UID, pod) {
+		return m
+	}
+	m.Word, m.Node, m.Taken = word(pod), pod.Spec.NodeName, l.shelves.lent(keyOf(s))
+	if why := unschedulable(pod); why != "" && !m.Leaving && sight.roomless == "" {
+		sight.roomless = why
+	}
+	if !m.Leaving {
+		var left time.Duration
+		m.Stuck, left = l.stranded(s, pod)
+		sight.soon(left)
 	}
 	return m
 }
 
-// madeFrom reports whether a sandbox was made from a blueprint as it is now. The
-// template's name counts too: pointing a pool at another template is a change,
-// also when both say the same.
-func madeFrom(s *agents.Sandbox, b apply.Blueprint) bool {
-	return s.Labels[apply.LabelRevision] == b.Revision && s.Annotations[apply.NoteTemplate] == b.Template
+// vainFree is how many losses beyond its number of members a pool is not held up
+// for.
+const vainFree = 3
+
+// madeFrom reports whether a sandbox was made for a pool from a blueprint as it
+// is now. The template's name counts too: pointing a pool at another template is
+// a change, also when both say the same.
+func madeFrom(s *agents.Sandbox, pool *ext.SandboxWarmPool, b apply.Blueprint) bool {
+	return s.Labels[apply.LabelRevision] == b.For(pool) && s.Annotations[apply.NoteTemplate] == b.Template
 }
 
 // current reports whether a member was made from its pool's template as it is
-// now; the shelf hands out such members first.
-func (w *world) current(s *agents.Sandbox) bool {
+// now, and whether the pool's claims must have such a one.
+func (w *world) current(s *agents.Sandbox) (current, must bool) {
 	pool, ok := w.stores.pools.get(ownerKey(s, metav1.GetControllerOfNoCopy(s)))
 	if !ok {
-		return false
+		return false, false
 	}
-	template, ok := w.stores.templates.get(templateOf(pool))
-	if !ok {
-		return false
-	}
-	b, err := w.blueprints.of(template)
-	return err == nil && madeFrom(s, b)
+	return w.currentIn(s, pool), strict(pool)
 }

@@ -20,6 +20,9 @@ func (l pools) retire(ctx context.Context, sight poolSight, leaves []states.Leav
 			return nil // a claim has it; the next look counts without it
 		}
 		got, err := l.apply.Retire(ctx, s, leave.Reason)
+		if err == nil && leave.Reason == states.Stuck {
+			l.troubles.add(sight.pool.UID, l.now())
+		}
 		err = l.settleSandbox(ctx, s, got, err)
 		l.shelves.sync(keyOf(s))
 		l.sandboxes.wake(keyOf(s))

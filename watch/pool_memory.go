@@ -24,10 +24,17 @@ type poolMemory struct {
 	due map[types.UID]time.Time
 	// refusal is what the server said to the last creation, if it refused.
 	refusal map[types.UID]string
+	// paces are how far each rollout has come, and since when.
+	paces map[types.UID]pace
+	// there is the revision that each pool has last been all of.
+	there map[types.UID]string
 }
 
 func newPoolMemory() *poolMemory {
-	return &poolMemory{names: map[types.UID][]string{}, due: map[types.UID]time.Time{}, refusal: map[types.UID]string{}}
+	return &poolMemory{
+		names: map[types.UID][]string{}, due: map[types.UID]time.Time{},
+		refusal: map[types.UID]string{}, paces: map[types.UID]pace{}, there: map[types.UID]string{},
+	}
 }
 
 // memberName is a new member's name: the pool's, cut to what a name may have,
@@ -100,4 +107,6 @@ func (m *poolMemory) forget(pool types.UID) {
 	delete(m.names, pool)
 	delete(m.due, pool)
 	delete(m.refusal, pool)
+	delete(m.paces, pool)
+	delete(m.there, pool)
 }

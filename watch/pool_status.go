@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -17,10 +18,10 @@ import (
 
 // report writes the status once it has been out of date for a pause.
 func (l pools) report(ctx context.Context, sight poolSight) (time.Duration, error) {
-	want := l.status(sight)
+	want, after := l.status(sight)
 	if apply.SamePoolStatus(sight.pool.Status, want) {
 		l.memory.settle(sight.pool.UID)
-		return 0, nil
+		return after, nil
 	}
 	if left := l.memory.pause(sight.pool.UID, l.now()); left > 0 {
 		return left, nil
@@ -28,53 +29,60 @@ func (l pools) report(ctx context.Context, sight poolSight) (time.Duration, erro
 	got, err := l.apply.ReportPool(ctx, sight.pool, want)
 	if err == nil {
 		l.memory.settle(sight.pool.UID)
+		l.tellRoom(ctx, sight, want)
 	}
-	return 0, last(ctx, l.stores.pools, l.reads.kiln.Pools(sight.pool.Namespace), sight.pool, got, err)
+	return after, last(ctx, l.stores.pools, l.reads.kiln.Pools(sight.pool.Namespace), sight.pool, got, err)
 }
 
-func (l pools) status(sight poolSight) ext.SandboxWarmPoolStatus {
+// status is the status a pool should have, and when to look at it again although
+// nothing happened.
+func (l pools) status(sight poolSight) (ext.SandboxWarmPoolStatus, time.Duration) {
 	n := states.CountPool(sight.facts)
 	want := ext.SandboxWarmPoolStatus{
 		Replicas: int32(n.Replicas), ReadyReplicas: int32(n.Ready),
 		UpdatedReplicas: int32(n.Updated), UpdatedReadyReplicas: int32(n.UpdatedReady),
 		WarmingReplicas: int32(n.Warming), StaleReplicas: int32(n.Leaving),
-		CurrentRevision:    sight.blueprint.Revision,
+		CurrentRevision:    sight.blueprint.For(sight.pool),
 		Selector:           apply.LabelPool + "=" + apply.Hash(sight.pool.Name),
 		ObservedGeneration: sight.pool.Generation,
 	}
 	now := metav1.NewTime(l.now().Truncate(time.Second))
-	for _, c := range l.conditions(sight, n) {
+	all, after := l.conditions(sight, n)
+	for _, c := range all {
 		c.ObservedGeneration = sight.pool.Generation
 		want.Conditions = append(want.Conditions, since(sight.pool.Status.Conditions, c, now))
 	}
-	return want
+	return want, after
 }
 
 // conditions say in a person's words how a pool is.
-func (l pools) conditions(sight poolSight, n states.PoolCount) []metav1.Condition {
+func (l pools) conditions(sight poolSight, n states.PoolCount) (all []metav1.Condition, after time.Duration) {
 	desired := sight.facts.Replicas
 	have := fmt.Sprintf("%d of %d members are ready", n.Ready, desired)
 	degraded := l.degraded(sight, n)
 	ready := condition(condReady, metav1.ConditionTrue, "MembersReady", have)
-	progress := condition("Progressing", metav1.ConditionFalse, "Complete", have)
+	progress := condition(condProgressing, metav1.ConditionFalse, "Complete", have)
 	if n.Ready < desired {
 		ready = condition(condReady, metav1.ConditionFalse, "MembersNotReady", have)
-		progress = condition("Progressing", metav1.ConditionTrue, "Warming", have)
+		progress = condition(condProgressing, metav1.ConditionTrue, "Warming", have)
 	}
 	if n.Replicas > desired || n.Leaving > 0 {
-		progress = condition("Progressing", metav1.ConditionTrue, "ScalingDown", fmt.Sprintf("%d members are leaving", max(n.Replicas-desired, n.Leaving)))
+		progress = condition(condProgressing, metav1.ConditionTrue, "ScalingDown", fmt.Sprintf("%d members are leaving", max(n.Replicas-desired, n.Leaving)))
+	}
+	if l.rolling(sight, n) {
+		progress, after = l.rollout(sight, n)
 	}
 	if degraded.Status == metav1.ConditionTrue && n.Ready < desired {
 		ready.Reason, ready.Message = degraded.Reason, degraded.Message
-		progress = condition("Progressing", metav1.ConditionFalse, degraded.Reason, degraded.Message)
+		progress = condition(condProgressing, metav1.ConditionFalse, degraded.Reason, degraded.Message)
 	}
-	return []metav1.Condition{degraded, progress, ready}
+	return []metav1.Condition{degraded, progress, ready}, after
 }
 
 // degraded says what keeps a pool from being what it should be, and what helps.
 func (l pools) degraded(sight poolSight, n states.PoolCount) metav1.Condition {
 	yes := func(reason, message string) metav1.Condition {
-		return condition("Degraded", metav1.ConditionTrue, reason, message)
+		return condition(condDegraded, metav1.ConditionTrue, reason, message)
 	}
 	name := sight.pool.Spec.TemplateRef.Name
 	switch {
@@ -86,8 +94,33 @@ func (l pools) degraded(sight poolSight, n states.PoolCount) metav1.Condition {
 		return yes("SandboxRefused", "the API server refuses to create sandboxes: "+l.memory.said(sight.pool.UID))
 	case n.Refused > 0:
 		return yes("PodRefused", fmt.Sprintf("%d pods cannot be created: %s", n.Refused, refusalIn(sight)))
+	case sight.hold > 0:
+		return yes("MembersEnd", "members end as fast as they are made, so the next are made ever more slowly; look at the pods' events and logs")
+	case sight.roomless != "":
+		return yes("Unschedulable", "no node has room for some members: "+sight.roomless)
 	}
-	return condition("Degraded", metav1.ConditionFalse, "AsExpected", "nothing is in the way")
+	return condition(condDegraded, metav1.ConditionFalse, "AsExpected", "nothing is in the way")
+}
+
+// tellRoom reports an Event when a pool has come to want room, and another when
+// it has got it.
+func (l pools) tellRoom(ctx context.Context, sight poolSight, now ext.SandboxWarmPoolStatus) {
+	lacks := func(all []metav1.Condition) bool {
+		c := meta.FindStatusCondition(all, condDegraded)
+		return c != nil && c.Reason == "Unschedulable"
+	}
+	switch had, has := lacks(sight.pool.Status.Conditions), lacks(now.Conditions); {
+	case has && !had:
+		l.note(ctx, sight.pool, poolKind, apply.Note{
+			Type: corev1.EventTypeWarning, Reason: "WarmPoolNotProgressing", Action: "Reconciling",
+			Text: "no node has room for some members: " + sight.roomless,
+		})
+	case had && !has:
+		l.note(ctx, sight.pool, poolKind, apply.Note{
+			Type: corev1.EventTypeNormal, Reason: "WarmPoolProgressing", Action: "Reconciling",
+			Text: "Warm pool is progressing again",
+		})
+	}
 }
 
 // refusalIn is what the first refused member by name says.

@@ -16,6 +16,9 @@ import (
 // launch that goes well is over by then and costs one status write.
 const launchHush = 5 * time.Second
 
+// podsFree is how many pods of one sandbox may vanish before the next one waits.
+const podsFree = 2
+
 // sandboxes steps sandboxes, each with its pod.
 type sandboxes struct{ *world }
 
@@ -90,7 +93,8 @@ func (l sandboxes) see(key Key, known asked) (sandboxSight, bool) {
 		Pod:      sight.pods.view,
 		Word:     word(sight.pods.pod),
 		// A ghost is being collected: nobody reads its status any more.
-		Due: holder != states.ByGhost && !apply.SameSandboxStatus(s.Status, sight.status),
+		Wait: l.troubles.wait(s.UID, podsFree, l.now()),
+		Due:  holder != states.ByGhost && !apply.SameSandboxStatus(s.Status, sight.status),
 	}
 	if !telling(s, sight.pods) {
 		born := s.CreationTimestamp.Time

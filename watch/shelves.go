@@ -27,7 +27,7 @@ func idOf(c *ext.SandboxClaim) claimID { return claimID{keyOf(c), c.UID} }
 // sees three verbs: take, giveBack and done.
 type shelves struct {
 	stores  *stores
-	current func(*agents.Sandbox) bool
+	current func(*agents.Sandbox) (current, must bool)
 	wake    func(Key) // a claim has to look again
 
 	mu    sync.Mutex
@@ -45,7 +45,7 @@ type visit struct {
 	pool types.UID
 }
 
-func newShelves(s *stores, current func(*agents.Sandbox) bool, wake func(Key)) *shelves {
+func newShelves(s *stores, current func(*agents.Sandbox) (current, must bool), wake func(Key)) *shelves {
 	return &shelves{
 		stores: s, current: current, wake: wake,
 		shelf: map[types.UID]*states.Shelf[claimID]{},
@@ -111,6 +111,14 @@ func (s *shelves) withdraw(member Key) bool {
 	return ok
 }
 
+// lent reports whether a claim is taking a member this moment.
+func (s *shelves) lent(member Key) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pool, ok := s.on[member]
+	return ok && s.of(pool).Lent(member.Name)
+}
+
 // sync brings a member's place on the shelf in line with what the stores know.
 // The look and the move are under one lock, so the newest look is the last move.
 func (s *shelves) sync(member Key) {
@@ -144,6 +152,10 @@ func (s *shelves) look(member Key) (pool types.UID, entry states.Entry, ready, o
 	if !isPool(owner) {
 		return "", entry, false, false
 	}
+	current, must := s.current(sandbox)
+	if must && !current {
+		return "", entry, false, false
+	}
 	pod, found := s.stores.pods.get(member)
 	if !found || !controls(sandbox.UID, pod) || pod.DeletionTimestamp != nil ||
 		states.Pod.Parse(pod.Labels[apply.LabelState]) != states.Ready {
@@ -151,7 +163,7 @@ func (s *shelves) look(member Key) (pool types.UID, entry states.Entry, ready, o
 	}
 	return owner.UID, states.Entry{
 		Name: sandbox.Name, Node: pod.Spec.NodeName,
-		Current: s.current(sandbox), Since: readySince(sandbox),
+		Current: current, Since: readySince(sandbox),
 	}, true, true
 }
 

@@ -23,6 +23,8 @@ type world struct {
 	apply      *apply.Applier
 	metrics    *metrics
 	blueprints *blueprints
+	proofs     *proofs
+	troubles   *troubles
 	now        func() time.Time
 
 	claims, sandboxes, pools, templates *loop

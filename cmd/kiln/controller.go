@@ -88,7 +88,7 @@ func start(ctx context.Context, s *settings, cfg *rest.Config, log *slog.Logger)
 	}
 	c, err := watch.New(cfg, applier, watch.Options{
 		Workers: watch.Workers{Claims: s.claims, Sandboxes: s.sandboxes, Pools: s.pools, Templates: s.temps},
-		Batch:   s.batch, Patience: s.patience, SandboxesOnly: !s.extensions,
+		Batch:   s.batch, Patience: s.patience, Grace: s.grace, SandboxesOnly: !s.extensions,
 		Events: !s.noEvents, Annotate: !s.noNotes, LabelDomains: domains,
 		Log: log, Metrics: registry,
 	})

@@ -23,7 +23,7 @@ type settings struct {
 	burst                              int
 	claims, sandboxes, pools, temps    int
 	batch                              int
-	patience                           time.Duration
+	patience, grace                    time.Duration
 	evict, noEvents, noNotes           bool
 	zapLevel, zapEncoder, labelDomains string
 	zapDevel, version                  bool
@@ -49,7 +49,6 @@ var unused = []struct{ name, value, why string }{
 	{"cache-label-selectors", "false", "informers are always restricted"},
 	{"sandbox-warm-pool-replenish-delay", "0", "pools are refilled at once"},
 	{"sandbox-warm-pool-max-refill-rate", "0", "the lanes are the limit"},
-	{"sandbox-warm-pool-readiness-grace-period", "5m", "stuck members are not replaced yet"},
 	{"sandbox-warm-pool-unschedulable-recheck-interval", "1m", "an event tells"},
 	{"sandbox-write-behind-window", "0", "there is nothing to put off"},
 	{"zap-stacktrace-level", "", "logs carry no stack traces"},
@@ -75,6 +74,7 @@ func (s *settings) flags() *flag.FlagSet {
 	f.IntVar(&s.temps, "sandbox-template-concurrent-workers", 1, "templates stepped at once")
 	f.IntVar(&s.batch, "sandbox-warm-pool-max-batch-size", 300, "members a pool creates or retires in one pass")
 	f.DurationVar(&s.patience, "claim-patience", 10*time.Second, "longest a claim waits for a pool member that is starting before it gets a sandbox of its own")
+	f.DurationVar(&s.grace, "sandbox-warm-pool-readiness-grace-period", 5*time.Minute, "longest a pool member may be unready before it is replaced")
 	f.BoolVar(&s.evict, "enable-warm-pool-eviction", true, "mark the pods of free pool members as safe to evict")
 	f.BoolVar(&s.noEvents, "disable-claim-events", false, "report no Events about claims")
 	f.BoolVar(&s.noNotes, "disable-claim-observability-annotations", false, "put no annotations on claims")
@@ -127,8 +127,10 @@ func (s *settings) judge() error {
 	if s.qps != -1 && s.qps <= 0 {
 		return fmt.Errorf("%w: --kube-api-qps is %v; give a rate above 0, or -1 for none", errUsage, s.qps)
 	}
-	if s.patience <= 0 || s.patience > 24*time.Hour {
-		return fmt.Errorf("%w: --claim-patience is %v; give a time above 0 and up to 24h", errUsage, s.patience)
+	for name, d := range map[string]time.Duration{"claim-patience": s.patience, "sandbox-warm-pool-readiness-grace-period": s.grace} {
+		if d <= 0 || d > 24*time.Hour {
+			return fmt.Errorf("%w: --%s is %v; give a time above 0 and up to 24h", errUsage, name, d)
+		}
 	}
 	for name, addr := range map[string]string{"metrics-bind-address": s.metricsAddr, "health-probe-bind-address": s.healthAddr} {
 		if err := address(addr); err != nil {
