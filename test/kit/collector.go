@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -70,8 +71,8 @@ func (c *Collector) step(ctx context.Context, owner types.UID) error {
 		}
 	})
 	for _, o := range orphans {
-		if err := c.delete(ctx, o); err != nil {
-			return err
+		if err := c.delete(ctx, o); err != nil && !errors.IsNotFound(err) {
+			return err // not gone already: some of the others may still be there
 		}
 	}
 	return nil

@@ -24,11 +24,15 @@ type Kubelet struct {
 	free    map[string]bool // those released
 	unready map[string]bool
 	failed  map[string]bool
+	spoilt  map[string]bool // images that never become Ready
 	ips     int
 }
 
 func newKubelet(w *World) *Kubelet {
-	k := &Kubelet{w: w, queue: newQueue[string](), free: map[string]bool{}, unready: map[string]bool{}, failed: map[string]bool{}}
+	k := &Kubelet{
+		w: w, queue: newQueue[string](),
+		free: map[string]bool{}, unready: map[string]bool{}, failed: map[string]bool{}, spoilt: map[string]bool{},
+	}
 	w.listeners = append(w.listeners, func(c Change) {
 		if p, ok := c.Object.(*corev1.Pod); ok {
 			k.queue.Add(p.Name)
@@ -59,6 +63,12 @@ func (k *Kubelet) Blink(pod string, ready bool) { k.set(func() { k.unready[pod] 
 
 // Fail ends a pod's containers for good.
 func (k *Kubelet) Fail(pod string) { k.set(func() { k.failed[pod] = true }) }
+
+// Spoil keeps the pods of an image from becoming Ready.
+func (k *Kubelet) Spoil(image string) { k.set(func() { k.spoilt[image] = true }) }
+
+// Mend lets the pods of all images become Ready, and those that lost it.
+func (k *Kubelet) Mend() { k.set(func() { clear(k.spoilt); clear(k.unready) }) }
 
 // set changes what is wanted and looks at every pod again.
 func (k *Kubelet) set(change func()) {
@@ -115,7 +125,7 @@ func (k *Kubelet) step(ctx context.Context, name string) error {
 			Target:     corev1.ObjectReference{Kind: "Node", Name: "node"},
 		}, metav1.CreateOptions{})
 	}
-	phase, ready := k.wants(name)
+	phase, ready := k.wants(pod)
 	if phase == pod.Status.Phase && (ready == podIsReady(pod)) {
 		return nil
 	}
@@ -123,16 +133,16 @@ func (k *Kubelet) step(ctx context.Context, name string) error {
 }
 
 // wants is what a pod's status should be.
-func (k *Kubelet) wants(pod string) (corev1.PodPhase, bool) {
+func (k *Kubelet) wants(pod *corev1.Pod) (corev1.PodPhase, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
-	case k.failed[pod]:
+	case k.failed[pod.Name]:
 		return corev1.PodFailed, false
-	case k.holding && !k.free[pod]:
+	case k.holding && !k.free[pod.Name], k.spoilt[pod.Spec.Containers[0].Image]:
 		return corev1.PodPending, false
 	}
-	return corev1.PodRunning, !k.unready[pod]
+	return corev1.PodRunning, !k.unready[pod.Name]
 }
 
 func (k *Kubelet) report(ctx context.Context, pod *corev1.Pod, phase corev1.PodPhase, ready bool) error {

@@ -22,6 +22,7 @@ type Valves struct {
 	mu     sync.Mutex
 	shut   map[string]chan struct{} // closed when the valve opens
 	broken bool
+	proofs int
 	under  []http.RoundTripper
 }
 
@@ -74,6 +75,7 @@ func (v *Valves) wrap(next http.RoundTripper) http.RoundTripper {
 		if v.wire.isDead() {
 			return nil, errDead
 		}
+		v.count(r)
 		answer, err := next.RoundTrip(r)
 		if err != nil || r.URL.Query().Get("watch") == "" {
 			return v.wire.heard(answer, err)
@@ -82,6 +84,24 @@ func (v *Valves) wrap(next http.RoundTripper) http.RoundTripper {
 		answer.Body = &valve{ReadCloser: answer.Body, held: func() <-chan struct{} { return v.held(kind) }, closed: make(chan struct{})}
 		return answer, nil
 	})
+}
+
+// count counts the lists of metadata alone: what a controller reads to prove that
+// its view is new.
+func (v *Valves) count(r *http.Request) {
+	if strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadataList") && r.URL.Query().Get("watch") == "" {
+		v.mu.Lock()
+		v.proofs++
+		v.mu.Unlock()
+		v.wire.poke()
+	}
+}
+
+// Proofs returns how many lists of metadata the controller has asked for.
+func (v *Valves) Proofs() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.proofs
 }
 
 func (v *Valves) hangUp() {

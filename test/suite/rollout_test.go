@@ -1,0 +1,130 @@
+package suite
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/kiln-sandbox/kiln/apply"
+	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
+	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
+	"github.com/kiln-sandbox/kiln/states"
+	"github.com/kiln-sandbox/kiln/test/kit"
+)
+
+// marks are the labels that say for good what a sandbox was made from. Those with
+// the hashes of a blueprint are a pool's, and end with the membership.
+var marks = []string{apply.LabelRevision, apply.LabelTemplate}
+
+var one = intstr.FromInt32(1)
+
+// rolling is a pool that gives up one member at a time, and has one too many.
+func rolling(name string, replicas int32, with ...func(*ext.RollingUpdate)) *ext.SandboxWarmPool {
+	return kit.Rolling(kit.Pool(name, replicas), one, one, with...)
+}
+
+// rollable is a world with a full pool from the template t, and a claim "held"
+// that was bound before anything changed.
+func rollable(t *testing.T, pool *ext.SandboxWarmPool) (*kit.World, *kit.Controller) {
+	t.Helper()
+	t.Parallel()
+	w := kit.New(t)
+	c := w.Controller()
+	w.Create(kit.Template("t"), pool, kit.Claim("held", pool.Name))
+	w.Await(kit.Right(pool.Name, int(*pool.Spec.Replicas), "held"))
+	held := onServer(t, w, w.Told("held"))
+	t.Cleanup(func() { // before the world ends
+		if now := onServer(t, w, held.Name); now.ResourceVersion != held.ResourceVersion {
+			t.Errorf("the sandbox of the claim was written to: it was\n  %s\nand is\n  %s", kit.Change{Object: held}, kit.Change{Object: now})
+		}
+	})
+	return w, c
+}
+
+func onServer(t *testing.T, w *kit.World, sandbox string) *agents.Sandbox {
+	t.Helper()
+	s, err := w.Sandboxes().Get(w.Context(), sandbox, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestOnReplenishKeepsOldMembersAndHandsThemOutAsWhatTheyAre(t *testing.T) {
+	w, c := rollable(t, kit.Pool("p", 2))
+	old, before := w.Members("p"), w.Revision("t")
+	was := w.Sandbox(old[0]).Labels
+	now := w.Retemplate("t", "image:2")
+	w.Await(kit.Follows("p", now))
+	w.Create(kit.Claim("a", "p"))
+	w.Await(kit.Right("p", 2, "held", "a"))
+
+	got := w.Sandbox(w.Told("a"))
+	if !slices.Contains(old, got.Name) {
+		t.Errorf("the claim got %s, and only %q were there", got.Name, old)
+	}
+	for _, label := range marks {
+		if got.Labels[label] != was[label] {
+			t.Errorf("the label %s of an old sandbox became %q", label, got.Labels[label])
+		}
+	}
+	for _, label := range []string{apply.LabelBlueprintHash, apply.LabelPodTemplateHash} {
+		if value, ok := got.Labels[label]; ok {
+			t.Errorf("an adopted sandbox still has the label %s=%s", label, value)
+		}
+	}
+	same(t, revisions(w), before, now)
+	w.Create(kit.Claim("b", "p"))
+	w.Await(kit.Right("p", 2, "held", "a", "b"))
+	if r := w.Sandbox(w.Told("b")).Labels[apply.LabelRevision]; r != now {
+		t.Error("the claim got an old sandbox, and there was a new one")
+	}
+	if n := c.Wire.Count("sandbox", "retire"); n != 0 {
+		t.Errorf("%d members were retired", n)
+	}
+}
+
+// revisions are those of the members of p, the oldest member first.
+func revisions(w *kit.World) (all []string) {
+	w.Look(func(s *kit.Sight) {
+		var members []*agents.Sandbox
+		for _, name := range s.Members("p") {
+			members = append(members, s.Sandboxes[name])
+		}
+		slices.SortFunc(members, func(a, b *agents.Sandbox) int {
+			return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
+		})
+		for _, m := range members {
+			all = append(all, m.Labels[apply.LabelRevision])
+		}
+	})
+	return all
+}
+
+func TestRecreateReplacesAllOldMembersAtOnceAndWaitsForNoDeletion(t *testing.T) {
+	w, c := rollable(t, kit.Recreating(kit.Pool("p", 3)))
+	gate := kit.NewGate()
+	for range 3 {
+		c.Wire.Inject(kit.Fault{On: kit.On("sandbox", "delete"), Do: kit.Hold(gate)})
+	}
+	old := w.Members("p")
+	now := w.Retemplate("t", "image:2")
+	w.Await(kit.Full("p", 3), kit.Fresh("p", now), func(s *kit.Sight) error {
+		for _, name := range old {
+			if s.Sandboxes[name] == nil || s.Word(name) != string(states.Stale) {
+				return fmt.Errorf("%s does not wait for its deletion", name)
+			}
+		}
+		return nil
+	})
+	w.Create(kit.Claim("a", "p"))
+	w.Await(kit.Bound("a"))
+	gate.Open()
+	w.Await(kit.Right("p", 3, "held", "a"), kit.Fresh("p", now), kit.Progress("p", metav1.ConditionFalse, "Complete"))
+	if r := w.Sandbox(w.Told("a")).Labels[apply.LabelRevision]; r != now {
+		t.Error("the claim got an old sandbox")
+	}
+}

@@ -1,0 +1,71 @@
+package suite
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/kiln-sandbox/kiln/apply"
+	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
+	"github.com/kiln-sandbox/kiln/test/kit"
+	"github.com/kiln-sandbox/kiln/watch"
+)
+
+// replaced is what one member costs when a newer one takes its place.
+var replaced = []kit.Counter{
+	{Manager: "kiln-owner", Kind: "sandbox", Edge: "retire", Result: "ok"},
+	{Manager: "kiln-state", Kind: "pod", Edge: "retired", Result: "ok"},
+	{Manager: "kiln-owner", Kind: "sandbox", Edge: "delete", Result: "ok"},
+	{Manager: "kiln-owner", Kind: "sandbox", Edge: "create", Result: "ok"},
+	{Manager: "kiln-pod", Kind: "pod", Edge: "create", Result: "ok"},
+	{Manager: "kiln-status", Kind: "sandboxstatus", Edge: "report", Result: "ok"},
+	{Manager: "kiln-state", Kind: "pod", Edge: "warmed", Result: "ok"},
+}
+
+// The clock stands still: a launch that takes long is told once more, and how
+// long one takes here is the machine's business.
+func TestAMemberIsReplacedWithSevenWritesAndNoneInVain(t *testing.T) {
+	n := number("KILN_MEMBERS", 30)
+	quarter := intstr.FromString("25%")
+	for name, pool := range map[string]*ext.SandboxWarmPool{
+		"all at once": kit.Recreating(kit.Pool("p", int32(n))),
+		"rolling":     kit.Rolling(kit.Pool("p", int32(n)), quarter, quarter),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := kit.New(t)
+			stands := time.Now()
+			c := w.Controller(func(o *watch.Options) { o.Now = func() time.Time { return stands } })
+			w.Create(kit.Template("t"), pool)
+			w.Await(kit.Full("p", n))
+			now := w.Retemplate("t", "image:2")
+			w.Await(kit.All(kit.Full("p", n), renewed(now, n)))
+			c.Stop() // the last answer is counted by then
+			wrote := c.Counts().Less(full(n))
+			t.Logf("a change of the template of %d members:\n%s", n, wrote)
+			for _, k := range replaced {
+				if wrote[k] != n {
+					t.Errorf("%s %s %s: %d writes for %d members, want one each", k.Manager, k.Kind, k.Edge, wrote[k], n)
+				}
+			}
+			sent := wrote.Sum(func(k kit.Counter) bool { return k.Kind != "poolstatus" && k.Result != "skipped" })
+			if sent != n*len(replaced) {
+				t.Errorf("%d requests for %d members, want %d each", sent, n, len(replaced))
+			}
+		})
+	}
+}
+
+// renewed wishes for a number of sandboxes of a revision and no others.
+func renewed(revision string, n int) kit.Wish {
+	return func(s *kit.Sight) error {
+		for name, sandbox := range s.Sandboxes {
+			if len(s.Sandboxes) != n || sandbox.Labels[apply.LabelRevision] != revision {
+				return fmt.Errorf("%d sandboxes, and %s is of revision %s", len(s.Sandboxes), name, sandbox.Labels[apply.LabelRevision])
+			}
+		}
+		return nil
+	}
+}
