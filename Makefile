@@ -14,7 +14,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: plane build ## watch Kiln at work on a control plane of its own (KEEP=1 leaves it up)
+demo: plane build ## watch Kiln at work on a control plane of its own (STORY=rollout: template changes; KEEP=1 leaves it up)
 	@cd test && go build -o ../$(BIN)/demo ./demo
 	@$(BIN)/demo
 

@@ -2,6 +2,9 @@
 // three claims and what becomes of them, a deletion, a cold start. It fails when
 // anything it shows is not as promised.
 //
+// With STORY=rollout in the environment it shows instead how a pool follows a
+// change of its template, once for each strategy, while claims arrive.
+//
 // With KEEP=1 in the environment it leaves the cluster up until Ctrl-C.
 package main
 
@@ -87,7 +90,11 @@ func play(ctx context.Context, logs string) (summary string, err error) {
 	if err != nil {
 		return "", because(ctx, err)
 	}
-	if summary, err = s.tell(ctx); err != nil {
+	tell, ok := map[string]func(context.Context) (string, error){"": s.tell, "rollout": s.rollOut}[os.Getenv("STORY")]
+	if !ok {
+		return "", fmt.Errorf("there is no story %q", os.Getenv("STORY"))
+	}
+	if summary, err = tell(ctx); err != nil {
 		return "", because(ctx, err)
 	}
 	if keep() {

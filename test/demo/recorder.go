@@ -23,6 +23,7 @@ type recorder struct {
 	mu      sync.Mutex
 	world   world
 	moves   []move
+	events  []event
 	ready   map[string]time.Time // when the watch first showed a claim Ready
 	changed chan struct{}
 }
@@ -94,6 +95,7 @@ func (r *recorder) see(o any, gone bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
+	r.events = append(r.events, event{now, o, gone})
 	switch o := o.(type) {
 	case *corev1.Pod:
 		r.note(now, states.Pod, o.Name, wordOfPod(r.world.pods[o.Name]), wordOfPod(o), gone)
