@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/metadata"
 
 	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
@@ -19,8 +18,9 @@ import (
 // A claim on a strict pool must not get a sandbox of an older template than
 // there was when the claim was made, however far the watches are behind. Where
 // both stores have passed the claim's resource version, that is so. Otherwise one
-// read tells, before the claim takes anything: the server lists which generation every pool and template has, and
-// the answer proves or disproves every claim that is not newer than the list.
+// read tells, before the claim takes anything: the server lists which generation
+// every pool and template has, and the answer proves or disproves every claim that
+// is not newer than the list.
 
 // strict reports whether a pool's claims must not get old sandboxes.
 func strict(p *ext.SandboxWarmPool) bool {
@@ -146,11 +146,6 @@ func (p *proofs) fly(ctx context.Context, f *flight) {
 	}
 	f.err, p.flight = err, nil
 	close(f.done)
-}
-
-func atLeast(a, b string) bool {
-	c, err := resourceversion.CompareResourceVersion(a, b)
-	return err == nil && c >= 0
 }
 
 // readProof lists the metadata of pools and templates, both consistently.

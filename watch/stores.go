@@ -115,8 +115,7 @@ func (s *store[T]) bury(o T) {
 // reached reports whether the informer has passed a resource version: what it
 // does not show by then does not exist.
 func (s *store[T]) reached(version string) bool {
-	c, err := resourceversion.CompareResourceVersion(s.informer.GetIndexer().LastStoreSyncResourceVersion(), version)
-	return err == nil && c >= 0
+	return atLeast(s.informer.GetIndexer().LastStoreSyncResourceVersion(), version)
 }
 
 // newest resolves one key, and forgets an entry that is not ahead any more.
@@ -165,4 +164,11 @@ func (s *store[T]) indexed(index, value string, o T) bool {
 func newer(a, b metav1.Object) bool {
 	c, err := resourceversion.CompareResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())
 	return err == nil && c > 0
+}
+
+// atLeast reports whether a resource version is another or a later one. One that
+// cannot be read is neither.
+func atLeast(a, b string) bool {
+	c, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && c >= 0
 }
