@@ -2,8 +2,10 @@ package apply
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
 	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
 	extac "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1/applyconfiguration/extensions/v1beta1"
 	"github.com/kiln-sandbox/kiln/states"
@@ -22,7 +24,8 @@ func recordConfig(claim *ext.SandboxClaim, sandbox string, seen time.Time) *exta
 }
 
 func claimStatusConfig(claim *ext.SandboxClaim, want ext.SandboxClaimStatus) *extac.SandboxClaimApplyConfiguration {
-	status := extac.SandboxClaimStatus().WithState(want.State).WithConditions(conditions(want.Conditions)...)
+	status := extac.SandboxClaimStatus().WithState(want.State).WithConditions(conditions(want.Conditions)...).
+		WithRefusedSandboxes(want.RefusedSandboxes...)
 	if want.SandboxStatus.Name != "" {
 		status.WithSandboxStatus(extac.SandboxStatus().WithName(want.SandboxStatus.Name).
 			WithUID(want.SandboxStatus.UID).WithPodIPs(want.SandboxStatus.PodIPs...))
@@ -55,6 +58,21 @@ func (a *Applier) MoveClaim(ctx context.Context, claim *ext.SandboxClaim, event 
 		Lane: ClaimLane, Manager: edge.By, Kind: "claim", Edge: string(event), Key: keyOf(claim),
 		From: edge.From, To: edge.To,
 	})
+}
+
+// RefuseSandbox writes on a claim, as it was seen, that it will never be told of a
+// sandbox.
+func (a *Applier) RefuseSandbox(ctx context.Context, claim *ext.SandboxClaim, s *agents.Sandbox) (*ext.SandboxClaim, error) {
+	return a.claimStatus(ctx, claim, refusal(claim, s), Write{
+		Lane: ClaimLane, Manager: states.Claimant, Kind: "claimstatus", Edge: "refuse", Key: keyOf(claim),
+	})
+}
+
+func refusal(claim *ext.SandboxClaim, s *agents.Sandbox) ext.SandboxClaimStatus {
+	want := claim.Status
+	want.State = ext.State(states.Claim.Parse(string(want.State)))
+	want.RefusedSandboxes = append(slices.Clone(want.RefusedSandboxes), s.UID)
+	return want
 }
 
 // ReportClaim writes the status of a claim, as it was seen, whose state stays.

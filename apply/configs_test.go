@@ -122,6 +122,7 @@ func everyConfiguration(t *testing.T) []configuration {
 		{"pod-member", states.Birth, "pod", born},
 		{"pod-users", states.Birth, "pod", users},
 		{"claim-record", states.Claimant, "claim", recordConfig(claim, "warm-x", noon)},
+		{"claim-status-refused", states.Claimant, "claimstatus", claimStatusConfig(claim, refusal(&ext.SandboxClaim{}, member))},
 		{"claim-status", states.Claimant, "claimstatus", claimStatusConfig(claim, claim.Status)},
 		{"pool-status", states.Pooler, "poolstatus", poolStatusConfig(aPool(), ext.SandboxWarmPoolStatus{
 			Replicas: 2, Selector: "a=b", CurrentRevision: "r", Conditions: claim.Status.Conditions,

@@ -86,6 +86,21 @@ func (b Blueprint) For(pool *ext.SandboxWarmPool) string {
 	return b.Revision
 }
 
+// Made reports whether a sandbox was made from the blueprint for a pool. The
+// template's name counts too: pointing a pool at another template is a change,
+// also when both say the same. Of a pool that is gone, nil, nobody knows whether it
+// asked for labels and annotations to count.
+func (b Blueprint) Made(s *agents.Sandbox, pool *ext.SandboxWarmPool) bool {
+	is := s.Labels[LabelRevision]
+	if s.Annotations[NoteTemplate] != b.Template || is == "" {
+		return false
+	}
+	if pool == nil {
+		return is == b.Revision || is == b.whole
+	}
+	return is == b.For(pool)
+}
+
 // tree reads JSON as a tree. Numbers stay as they were written: a float would
 // blur large ones.
 func tree(raw []byte) (map[string]any, error) {

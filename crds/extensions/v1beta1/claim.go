@@ -160,6 +160,13 @@ type SandboxClaimStatus struct {
 	// sandbox is the sandbox that was given.
 	// +optional
 	SandboxStatus SandboxStatus `json:"sandbox,omitempty,omitzero"`
+
+	// refusedSandboxes are the UIDs of sandboxes that were taken for the claim and
+	// turned out to be of an older template. They are deleted; the list is empty
+	// again once the claim has been given a sandbox.
+	// +optional
+	// +listType=atomic
+	RefusedSandboxes []types.UID `json:"refusedSandboxes,omitempty"`
 }
 
 // A SandboxStatus is where to find the sandbox of a claim.

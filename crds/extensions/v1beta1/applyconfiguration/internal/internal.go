@@ -212,6 +212,12 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - type
+    - name: refusedSandboxes
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.types.UID
+          elementRelationship: atomic
     - name: sandbox
       type:
         namedType: com.github.kiln-sandbox.kiln.crds.extensions.v1beta1.SandboxStatus

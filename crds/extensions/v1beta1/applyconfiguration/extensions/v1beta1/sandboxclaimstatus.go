@@ -4,6 +4,7 @@ package v1beta1
 
 import (
 	extensionsv1beta1 "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
+	types "k8s.io/apimachinery/pkg/types"
 	v1 "k8s.io/client-go/applyconfigurations/meta/v1"
 )
 
@@ -20,6 +21,10 @@ type SandboxClaimStatusApplyConfiguration struct {
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// sandbox is the sandbox that was given.
 	SandboxStatus *SandboxStatusApplyConfiguration `json:"sandbox,omitempty"`
+	// refusedSandboxes are the UIDs of sandboxes that were taken for the claim and
+	// turned out to be of an older template. They are deleted; the list is empty
+	// again once the claim has been given a sandbox.
+	RefusedSandboxes []types.UID `json:"refusedSandboxes,omitempty"`
 }
 
 // SandboxClaimStatusApplyConfiguration constructs a declarative configuration of the SandboxClaimStatus type for use with
@@ -54,5 +59,15 @@ func (b *SandboxClaimStatusApplyConfiguration) WithConditions(values ...*v1.Cond
 // If called multiple times, the SandboxStatus field is set to the value of the last call.
 func (b *SandboxClaimStatusApplyConfiguration) WithSandboxStatus(value *SandboxStatusApplyConfiguration) *SandboxClaimStatusApplyConfiguration {
 	b.SandboxStatus = value
+	return b
+}
+
+// WithRefusedSandboxes adds the given value to the RefusedSandboxes field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the RefusedSandboxes field.
+func (b *SandboxClaimStatusApplyConfiguration) WithRefusedSandboxes(values ...types.UID) *SandboxClaimStatusApplyConfiguration {
+	for i := range values {
+		b.RefusedSandboxes = append(b.RefusedSandboxes, values[i])
+	}
 	return b
 }
