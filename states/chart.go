@@ -42,7 +42,7 @@ var Pod = Chart{
 		{Ready, Reserved, Binding, Marker, "its sandbox was adopted by a claim"},
 		{Warming, Reserved, Binding, Marker, "its sandbox was adopted by a claim"},
 		{Binding, Confirmed, Bound, Marker, "the claim's status says bound"},
-		{Binding, Released, Stale, Marker, "the claim vanished, or was told of another sandbox"},
+		{Binding, Released, Stale, Marker, "the claim vanished, refused it, or was told of another"},
 	},
 }
 

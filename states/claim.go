@@ -66,7 +66,7 @@ type ClaimFacts struct {
 	// Told: its status names a sandbox.
 	Told bool
 	// Holds is what it holds. When it was told, only the sandbox of that name
-	// counts.
+	// counts; one that it has refused never does.
 	Holds Holding
 	// Sandbox is what is known of the sandbox it was told of, when it holds none.
 	Sandbox Presence
@@ -77,6 +77,9 @@ type ClaimFacts struct {
 	Strict bool
 	// View is how new what is known of the pool and the template is.
 	View View
+	// Outdated: what it holds and was not told of is not of the template as it is
+	// known. It may have been when it was taken.
+	Outdated bool
 	// Own: it must have a sandbox of its own (its spec changes the blueprint).
 	Own bool
 	// Offer is the shelf's answer, if Asks said to ask.
@@ -124,6 +127,8 @@ func hold(f ClaimFacts) Decision {
 	switch {
 	case f.State == Binding && f.Holds == HoldsStarting:
 		return move(ClaimCold, "its own sandbox is starting")
+	case f.State == Binding && f.Holds == HoldsWarm && !f.Told:
+		return confirm(f)
 	case f.State == Binding:
 		return move(ClaimBound, "it has its sandbox")
 	case f.State == Warming && f.Holds != HoldsStarting:
@@ -135,15 +140,28 @@ func hold(f ClaimFacts) Decision {
 	return act(Note, "what is noted on it is not what it holds")
 }
 
-// prove makes sure, before a strict claim takes or makes a sandbox, that the
-// template it comes from is not older than the claim. It is not done beside the
-// adoption: a sandbox that turned out to be outdated could not be given up again
-// without racing another leader, or a lost answer, that tells the claim of it.
-func prove(f ClaimFacts) Decision {
-	if f.View == Behind {
+// prove lets a strict claim go on only with a template that is not older than the
+// claim. What it does then is what it was kept from.
+func prove(f ClaimFacts, then Decision) Decision {
+	switch {
+	case !f.Strict || f.View == Proven:
+		return then
+	case f.View == Behind:
 		return rest("the watch is behind; an event will tell")
 	}
 	return act(Check, "the watches may be behind the claim")
+}
+
+// confirm tells a claim of the warm sandbox it has taken. For a strict claim that
+// needs the proof, which was asked for beside the adoption. A sandbox that turns
+// out to be outdated is refused on the claim first, and only then retired: the
+// claim's status is what two leaders, or one and a lost answer, can not both
+// write, so the claim is told of it or has refused it and never both.
+func confirm(f ClaimFacts) Decision {
+	if f.Strict && f.Outdated {
+		return prove(f, act(Refuse, "its sandbox is of an older template"))
+	}
+	return prove(f, move(ClaimBound, "it has its sandbox"))
 }
 
 // miss looks for a sandbox that a claim was told of and that the watch does not
@@ -172,8 +190,8 @@ func serve(f ClaimFacts) Decision {
 	case Present:
 	}
 	switch {
-	case f.Offer == Taken && !f.Own && f.Strict && f.View != Proven:
-		return prove(f)
+	case f.Offer == Taken && !f.Own && f.Strict && f.View == Behind:
+		return rest("the watch is behind; an event will tell")
 	case f.Offer == Taken && !f.Own:
 		return act(Adopt, "a warm sandbox is free")
 	case f.Offer == InLine && !f.Own && f.Waited < f.Patience:
@@ -188,10 +206,7 @@ func serve(f ClaimFacts) Decision {
 		return rest("the watch is behind; an event will tell")
 	case Present:
 	}
-	if f.Strict && f.View != Proven {
-		return prove(f)
-	}
-	return act(Create, "there is no warm sandbox to wait for")
+	return prove(f, act(Create, "there is no warm sandbox to wait for"))
 }
 
 // wait keeps a claim in line. A pod that becomes ready wakes it; the clock only

@@ -49,7 +49,9 @@ func eachClaim(test func(f ClaimFacts)) {
 func strictly(f ClaimFacts, test func(ClaimFacts)) {
 	f.Strict = true
 	for _, f.View = range Views {
-		test(f)
+		for _, f.Outdated = range []bool{false, true} {
+			test(f)
+		}
 	}
 }
 
@@ -104,8 +106,16 @@ func TestWhatNoClaimEverDoes(t *testing.T) {
 		"a claim retires nothing": func(_ ClaimFacts, d Decision) bool {
 			return d.Act != Retire
 		},
-		"a strict claim takes only what is proven to be current": func(f ClaimFacts, d Decision) bool {
-			return d.Act != Adopt || !f.Strict || f.View == Proven
+		"a strict claim takes nothing while the watch is known to be behind": func(f ClaimFacts, d Decision) bool {
+			return d.Act != Adopt || !f.Strict || f.View != Behind
+		},
+		"a strict claim is told only of what is proven to be current, once it was taken from a pool": func(f ClaimFacts, d Decision) bool {
+			fresh := f.View == Proven && !f.Outdated
+			return d.Event != ClaimBound || !f.Strict || f.Told || f.Holds != HoldsWarm || f.State != Binding || fresh
+		},
+		"a sandbox is refused only when it is proven to be outdated, and the claim was told nothing": func(f ClaimFacts, d Decision) bool {
+			old := f.Strict && f.View == Proven && f.Outdated
+			return d.Act != Refuse || old && f.Holds == HoldsWarm && !f.Told && f.State == Binding
 		},
 		"a strict claim's own sandbox is made only from a template that is proven to be the newest": func(f ClaimFacts, d Decision) bool {
 			return d.Act != Create || !f.Strict || f.View == Proven
@@ -196,7 +206,7 @@ func TestTheShelfIsAskedWhenItMatters(t *testing.T) {
 			asked[o] = StepClaim(with)
 		}
 		if f.Asks() {
-			once(t, (asked[Taken].Act == Adopt) == (!f.Strict || f.View == Proven), f, asked[Taken])
+			once(t, (asked[Taken].Act == Adopt) == (!f.Strict || f.View != Behind), f, asked[Taken])
 			once(t, asked[Bare].Act != Adopt, f, asked[Bare])
 			known := f.Template == Present && (!f.Strict || f.View == Proven)
 			once(t, !known || asked[Bare].Act == Create, f, asked[Bare])
@@ -225,6 +235,7 @@ func (f ClaimFacts) said() ClaimFacts                 { f.Due = false; return f 
 func (f ClaimFacts) needsOwn() ClaimFacts             { f.Own = true; return f }
 func (f ClaimFacts) invalid() ClaimFacts              { f.Invalid = true; return f }
 func (f ClaimFacts) strict(v View) ClaimFacts         { f.Strict, f.View = true, v; return f }
+func (f ClaimFacts) outdated() ClaimFacts             { f.Outdated = true; return f }
 
 func TestStepClaim(t *testing.T) {
 	for _, row := range []struct {
@@ -269,10 +280,15 @@ func TestStepClaim(t *testing.T) {
 		{name: "a claim whose template is hidden waits for the watch", facts: served().from(Hidden).offered(Bare)},
 		{name: "a claim whose template does not exist says so", facts: served().from(Missing).offered(Bare), act: Report},
 		{name: "a claim takes what is warm although the template is gone", facts: served().from(Missing).offered(Taken), act: Adopt},
-		{name: "a strict claim asks before it takes what is warm", facts: served().strict(Unproven).offered(Taken), act: Check},
+		{name: "a strict claim takes what is warm and asks beside that", facts: served().strict(Unproven).offered(Taken), act: Adopt},
 		{name: "a strict claim takes nothing while the watch is behind", facts: served().strict(Behind).offered(Taken)},
-		{name: "a strict claim takes what is warm and proven", facts: served().strict(Proven).offered(Taken), act: Adopt},
-		{name: "a strict claim's warm sandbox was proven when it was taken", facts: served().strict(Unproven).holding(HoldsWarm), act: Move, event: ClaimBound},
+		{name: "a strict claim is not told of what it took before that is proven", facts: served().strict(Unproven).holding(HoldsWarm), act: Check},
+		{name: "a strict claim is not told of what it took while the watch is behind", facts: served().strict(Behind).holding(HoldsWarm).outdated()},
+		{name: "a strict claim is told of what it took once that is proven", facts: served().strict(Proven).holding(HoldsWarm), act: Move, event: ClaimBound},
+		{name: "a strict claim does not refuse what only looks outdated", facts: served().strict(Unproven).holding(HoldsWarm).outdated(), act: Check},
+		{name: "a strict claim refuses what it took once that is proven to be outdated", facts: served().strict(Proven).holding(HoldsWarm).outdated(), act: Refuse},
+		{name: "a strict claim that was told keeps what is outdated", facts: served().strict(Proven).in(Bound).toldOf(Unseen).holding(HoldsWarm).outdated().said()},
+		{name: "a claim that takes any is told of what is outdated", facts: served().holding(HoldsWarm).outdated(), act: Move, event: ClaimBound},
 		{name: "a strict claim asks before its own sandbox is made", facts: served().strict(Unproven).offered(Bare), act: Check},
 		{name: "a strict claim makes no sandbox while the watch is behind", facts: served().strict(Behind).offered(Bare)},
 		{name: "a strict claim's own sandbox is made from a template that is proven", facts: served().strict(Proven).offered(Bare), act: Create},

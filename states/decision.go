@@ -39,6 +39,8 @@ const (
 	Check
 	// Adopt takes the offered sandbox for the claim: the commit point.
 	Adopt
+	// Refuse writes on a claim that it will never be told of the sandbox it holds.
+	Refuse
 	// Create makes the missing child: the pod of a sandbox, or the claim's own
 	// sandbox (a cold start).
 	Create
@@ -49,7 +51,7 @@ const (
 )
 
 func (a Act) String() string {
-	return [...]string{"rest", "move", "report", "note", "check", "adopt", "create", "retire", "delete"}[a]
+	return [...]string{"rest", "move", "report", "note", "check", "adopt", "refuse", "create", "retire", "delete"}[a]
 }
 
 func rest(reason string) Decision              { return Decision{Reason: reason} }

@@ -15,9 +15,9 @@ const (
 	ByClaim
 	// ByGhost is a sandbox whose claim has vanished.
 	ByGhost
-	// ByTwin is a sandbox of which its claim will never be told: it was told of
-	// another one, or it is stale and holds nothing any more. It happens when two
-	// leaders serve one claim, or a response is lost.
+	// ByTwin is a sandbox of which its claim will never be told: it has refused
+	// it, was told of another one, or is stale and holds nothing any more. The last
+	// two happen when two leaders serve one claim, or a response is lost.
 	ByTwin
 	// ByUnseen is a sandbox of a claim that the watch does not show, and that
 	// may only be too new for it.

@@ -54,7 +54,9 @@ const (
 )
 
 // The bits of a pod and of a claim: the word, counted from one; then whether the
-// pod is Ready, and which sandbox, counted from one, the claim was told of.
+// pod is Ready, and which sandbox, counted from one, the claim was told of. A
+// claim that is binding was told of none, and has in that place the set of the
+// members it has refused; once it is told of one, all others are its twins anyway.
 const (
 	wordBits  = 0x07
 	readyBit  = 0x08
@@ -82,7 +84,12 @@ func wordOf(b byte) (s State, ok bool) {
 
 func toldOf(claim byte) (slot int, ok bool) {
 	n := claim >> toldShift & 7
-	return int(n) - 1, n != 0
+	return int(n) - 1, n != 0 && claim&wordBits != code(Binding)
+}
+
+// refuses reports whether a claim has refused a sandbox.
+func refuses(claim byte, slot int) bool {
+	return claim&wordBits == code(Binding) && claim>>toldShift&7&(1<<slot) != 0
 }
 
 // claimOf is the claim that holds a sandbox; it is negative when none does.
@@ -195,6 +202,9 @@ var renamings = func() (all [4]renaming) {
 			}
 			if slot, ok := toldOf(byte(b)); ok && slot < slots {
 				r.claim[b] = byte(b)&^(7<<toldShift) | byte(r.slot[slot]+1)<<toldShift
+			}
+			if refuses(byte(b), 0) != refuses(byte(b), 1) && n&1 != 0 {
+				r.claim[b] ^= 3 << toldShift
 			}
 		}
 	}

@@ -76,6 +76,8 @@ const (
 	// proofOfView: what the watch shows of the template is proven to be as new as
 	// the claim.
 	proofOfView
+	// refusalOnClaim: a sandbox is refused on the claim before it is retired.
+	refusalOnClaim
 )
 
 func (s *scene) has(g guard) bool { return s.without&g == 0 }
@@ -256,7 +258,7 @@ func (p *plane) claimFacts(i int) (f ClaimFacts, held []int) {
 	slot, told := toldOf(p.claim[i])
 	f = ClaimFacts{State: state, Told: told, Pool: Present, Template: Present, Patience: time.Minute}
 	for j, b := range p.sandbox {
-		mine := claimOf(b) == i && b&retiredBit == 0
+		mine := claimOf(b) == i && b&retiredBit == 0 && !refuses(p.claim[i], j)
 		if mine && (!told || j == slot && b&impostorBit == 0) {
 			held = append(held, j)
 		}
@@ -286,6 +288,7 @@ func (s *stroll) claim(l, i int) {
 				f.Holds = HoldsReady
 			}
 		}
+		f.Outdated = j < members && !s.current(l, j)
 		s.prove(l, i, j, f)
 	}
 	switch {
@@ -337,6 +340,8 @@ func (s *stroll) carryOut(l, i, slot int, d Decision) {
 		s.createOwn(l, i)
 	case Move:
 		s.moveClaim(l, i, slot, d.Event)
+	case Refuse:
+		s.refuse(l, i, slot)
 	case Rest, Report, Note, Retire, Delete: // nothing that a word or a holder follows from
 	}
 }
@@ -400,6 +405,21 @@ func (s *stroll) moveClaim(l, i, slot int, e Event) {
 	})
 }
 
+func (s *stroll) refuse(l, i, slot int) {
+	if !s.has(refusalOnClaim) {
+		s.retire(l, slot)
+		return
+	}
+	how := s.say("leader %d refuses sandbox %s for claim %d", l, place(slot), i)
+	if s.w.view[l].claim[i]&currentBit == 0 {
+		s.refused(l, claimants, i, how)
+		return
+	}
+	s.commit(how, "", func(w *world, learns bool) {
+		w.write(claimants, i, w.truth.claim[i]|1<<(toldShift+slot), l, learns)
+	})
+}
+
 // sandboxFacts are what a view shows of a sandbox and its pod.
 func (s *stroll) sandboxFacts(v *plane, i int) SandboxFacts {
 	b, p := v.sandbox[i], v.pod[i]
@@ -407,7 +427,7 @@ func (s *stroll) sandboxFacts(v *plane, i int) SandboxFacts {
 	if owner := claimOf(b); owner >= 0 {
 		state, known := wordOf(v.claim[owner])
 		slot, told := toldOf(v.claim[owner])
-		another := told && (slot != i || b&impostorBit != 0)
+		another := told && (slot != i || b&impostorBit != 0) || refuses(v.claim[owner], i)
 		f.Told = told && slot == i && state == Bound
 		switch f.Holder = ByClaim; {
 		case !known:
@@ -452,7 +472,7 @@ func (s *stroll) sandbox(l, i int) {
 		s.retire(l, i)
 	case Delete:
 		s.remove(l, i)
-	case Rest, Report, Note, Check, Adopt:
+	case Rest, Report, Note, Check, Adopt, Refuse:
 	}
 }
 

@@ -113,14 +113,16 @@ func (s *scene) forget(w *world) {
 	}
 }
 
-// knows reports whether anything refers to a member's name.
+// knows reports whether anything refers to a member's name. A refusal does: it is
+// of one sandbox, and not of another that gets the name.
 func (w *world) knows(i int) bool {
 	for _, p := range [...]*plane{&w.truth, &w.view[0], &w.view[1]} {
 		if p != &w.truth && exists(p.sandbox[i]) || exists(p.pod[i]) {
 			return true
 		}
 		for _, c := range p.claim {
-			if slot, told := toldOf(c); told && slot == i {
+			slot, told := toldOf(c)
+			if told && slot == i || refuses(c, i) {
 				return true
 			}
 		}

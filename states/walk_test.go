@@ -318,6 +318,10 @@ func TestTheWalkCanFail(t *testing.T) {
 		{"without the proof a claim gets a sandbox that is older than itself",
 			scene{without: proofOfView, leaders: 1, ready: 1, claims: 1, replicas: 1, changes: 1, strategy: Recreate, strict: true},
 			"P2: claim 0 was made when the template was v2, and gets sandbox A of v1"},
+		{"unless the claim itself refuses a sandbox, it is retired although the claim was told of it",
+			scene{without: refusalOnClaim, leaders: 1, ready: 1, claims: 1, replicas: 1, faults: 1, which: lostResponse,
+				changes: 1, strategy: Recreate, strict: true},
+			"P3: sandbox A is retired by a controller, and claim 0 was told of it"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			g := NewWithT(t)

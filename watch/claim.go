@@ -89,9 +89,11 @@ func (l claims) see(key Key, known *inquiry) (claimSight, bool) {
 		template, ok := l.stores.templates.get(templateOf(pool))
 		f.Template = presence(ok, known.template)
 		sight.fault = l.check(c, template)
-		f.Strict, f.View = strict(pool), l.view(known)
 		f.Invalid = sight.fault.reason != "" || known.clash != ""
 	}
+	// Should the pool be gone, nobody knows whether it was strict.
+	f.Strict, f.View = !hasPool || strict(pool), l.view(known)
+	f.Outdated = sight.sandbox != nil && !l.madeFrom(l.madeOf(sight), sight.sandbox, pool)
 	l.consult(&sight, &f)
 	sight.facts = f
 	sight.status = l.wants(sight)
@@ -126,12 +128,18 @@ func (l claims) held(c *ext.SandboxClaim) *agents.Sandbox {
 	owned := l.stores.sandboxes.by(byOwner, uidOf(c))
 	owned = slices.DeleteFunc(owned, func(s *agents.Sandbox) bool {
 		other := c.Status.SandboxStatus.Name != "" && !tellsOf(c, s)
-		return s.DeletionTimestamp != nil || retired(s) || other
+		return s.DeletionTimestamp != nil || retired(s) || other || refusedBy(c, s)
 	})
 	if len(owned) == 0 {
 		return nil
 	}
 	return slices.MinFunc(owned, func(a, b *agents.Sandbox) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// refusedBy reports whether a claim will never be told of a sandbox, because that
+// turned out to be outdated.
+func refusedBy(c *ext.SandboxClaim, s *agents.Sandbox) bool {
+	return slices.Contains(c.Status.RefusedSandboxes, s.UID)
 }
 
 func holding(s *agents.Sandbox) states.Holding {

@@ -18,7 +18,7 @@ import (
 func (l claims) act(ctx context.Context, sight claimSight, d states.Decision, known *inquiry) error {
 	switch d.Act {
 	case states.Adopt:
-		return l.adopt(ctx, sight)
+		return l.adopt(ctx, sight, known)
 	case states.Create:
 		return l.create(ctx, sight, known)
 	case states.Move:
@@ -27,6 +27,8 @@ func (l claims) act(ctx context.Context, sight claimSight, d states.Decision, kn
 	case states.Report:
 		got, err := l.apply.ReportClaim(ctx, sight.claim, sight.status)
 		return l.settleClaim(ctx, sight.claim, got, err)
+	case states.Refuse:
+		return l.refuse(ctx, sight)
 	case states.Note:
 		return l.record(ctx, sight.claim, sight.sandbox.Name)
 	case states.Check:
@@ -36,9 +38,10 @@ func (l claims) act(ctx context.Context, sight claimSight, d states.Decision, kn
 	return nil
 }
 
-// adopt takes the offered sandbox. The note on the claim is written beside it;
-// the status follows, with the resource version the note left.
-func (l claims) adopt(ctx context.Context, sight claimSight) error {
+// adopt takes the offered sandbox. The note on the claim is written beside it, and
+// the proof that a strict claim needs is read beside it; the status follows, with
+// the resource version the note left.
+func (l claims) adopt(ctx context.Context, sight claimSight, known *inquiry) error {
 	member, ok := l.stores.sandboxes.get(sight.offered)
 	old := ok && sight.facts.Strict && !l.currentIn(member, sight.pool)
 	if !ok || old || !isPool(metav1.GetControllerOfNoCopy(member)) || retired(member) {
@@ -49,19 +52,42 @@ func (l claims) adopt(ctx context.Context, sight claimSight) error {
 	if l.opts.Annotate {
 		beside.Go(func() { l.noteBeside(ctx, sight.claim, member.Name) })
 	}
+	if sight.facts.Strict && sight.facts.View == states.Unproven {
+		beside.Go(func() { l.proveBeside(ctx, sight, known) })
+	}
 	got, err := l.apply.Adopt(ctx, member, sight.claim)
 	beside.Wait()
 	if err == nil {
 		l.shelves.done(keyOf(sight.claim), got.Name)
-		l.metrics.created(sight.claim, got, isReady(got))
-		l.note(ctx, sight.claim, claimKind, apply.Note{
-			Type: corev1.EventTypeNormal, Reason: "SandboxAdopted", Action: "Adoption",
-			Text: fmt.Sprintf("Adopted warm pool Sandbox %q", got.Name),
-		})
 	}
 	err = l.settleSandbox(ctx, member, got, err)
 	l.shelves.sync(sight.offered)
 	l.pools.wake(poolOf(sight.claim))
+	return err
+}
+
+// proveBeside proves beside another write. A failure holds nothing up: the claim
+// asks again before it is told.
+func (l claims) proveBeside(ctx context.Context, sight claimSight, known *inquiry) {
+	view, err := l.prove(ctx, sight, known.version)
+	if err != nil {
+		l.log.Debug("prove", "claim", keyOf(sight.claim).String(), "err", err)
+	}
+	known.view = view
+}
+
+// refuse gives an outdated sandbox up. Its own loop retires it then, for nobody
+// will be told of it.
+func (l claims) refuse(ctx context.Context, sight claimSight) error {
+	got, err := l.apply.RefuseSandbox(ctx, sight.claim, sight.sandbox)
+	if err == nil {
+		l.note(ctx, sight.claim, claimKind, apply.Note{
+			Type: corev1.EventTypeNormal, Reason: "SandboxOutdated", Action: "Adoption",
+			Text: fmt.Sprintf("Sandbox %q is of an older template than the claim may get; taking another", sight.sandbox.Name),
+		})
+	}
+	err = l.settleClaim(ctx, sight.claim, got, err)
+	l.sandboxes.wake(keyOf(sight.sandbox))
 	return err
 }
 
@@ -132,20 +158,35 @@ func (l claims) collide(ctx context.Context, c *ext.SandboxClaim, known *inquiry
 // moved takes in the answer to an edge, and wakes the sandbox whose pod's word
 // follows it.
 func (l claims) moved(ctx context.Context, sight claimSight, event states.Event, got *ext.SandboxClaim, err error) error {
-	if err == nil && event == states.ClaimBound {
-		l.metrics.bound(got, sight.sandbox, l.now())
-	}
-	if err == nil && event == states.ClaimLost {
-		l.note(ctx, sight.claim, claimKind, apply.Note{
-			Type: corev1.EventTypeWarning, Reason: reasonLost, Action: "Losing",
-			Text: lostWords(sight.claim),
-		})
+	if err == nil {
+		l.tell(ctx, sight, event, got)
 	}
 	err = l.settleClaim(ctx, sight.claim, got, err)
 	if sight.sandbox != nil {
 		l.sandboxes.wake(keyOf(sight.sandbox))
 	}
 	return err
+}
+
+// tell measures an edge that was just written, and reports it. It happens once:
+// the edge is only written once.
+func (l claims) tell(ctx context.Context, sight claimSight, event states.Event, got *ext.SandboxClaim) {
+	switch {
+	case event == states.ClaimLost:
+		l.note(ctx, sight.claim, claimKind, apply.Note{
+			Type: corev1.EventTypeWarning, Reason: reasonLost, Action: "Losing",
+			Text: lostWords(sight.claim),
+		})
+	case event == states.ClaimBound && sight.facts.Holds == states.HoldsWarm:
+		l.metrics.created(sight.claim, sight.sandbox, isReady(sight.sandbox))
+		l.note(ctx, sight.claim, claimKind, apply.Note{
+			Type: corev1.EventTypeNormal, Reason: "SandboxAdopted", Action: "Adoption",
+			Text: fmt.Sprintf("Adopted warm pool Sandbox %q", sight.sandbox.Name),
+		})
+	}
+	if event == states.ClaimBound {
+		l.metrics.bound(got, sight.sandbox, l.now())
+	}
 }
 
 func (w *world) settleClaim(ctx context.Context, was, got *ext.SandboxClaim, err error) error {

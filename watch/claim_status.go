@@ -46,6 +46,7 @@ func (l claims) wants(sight claimSight) ext.SandboxClaimStatus {
 	if sight.facts.Told || sight.facts.State != states.Binding {
 		return c.Status // it has lost its sandbox, or the watch is behind: an edge will say
 	}
+	want.RefusedSandboxes = c.Status.RefusedSandboxes
 	reason, message := l.waits(sight)
 	return l.with(c, want, condition(condReady, metav1.ConditionFalse, reason, message))
 }

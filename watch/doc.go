@@ -6,7 +6,7 @@
 // on with the object the server returned (stores.go); the watch is the
 // fallback, not the clock. No step starts before every informer has synced.
 //
-//	claim     facts -> prove, take from the shelf, cold start, tell, lose
+//	claim     facts -> take from the shelf, prove, refuse, cold start, tell, lose
 //	sandbox   the pod, its word, the status: one key for both
 //	pool      replenish, scale, roll, count
 //	template  its label; wakes its pools

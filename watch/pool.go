@@ -113,7 +113,7 @@ func replicas(p *ext.SandboxWarmPool) int {
 
 func (l pools) member(s *agents.Sandbox, sight *poolSight) states.Member {
 	m := states.Member{
-		Name: s.Name, Word: states.Pod.Initial, Current: madeFrom(s, sight.pool, sight.blueprint), Refused: refused(s),
+		Name: s.Name, Word: states.Pod.Initial, Current: sight.blueprint.Made(s, sight.pool), Refused: refused(s),
 		Leaving: retired(s) || s.DeletionTimestamp != nil, Born: s.CreationTimestamp.Time,
 	}
 	pod, ok := l.stores.pods.get(keyOf(s))
@@ -135,13 +135,6 @@ func (l pools) member(s *agents.Sandbox, sight *poolSight) states.Member {
 // vainFree is how many losses beyond its number of members a pool is not held up
 // for.
 const vainFree = 3
-
-// madeFrom reports whether a sandbox was made for a pool from a blueprint as it
-// is now. The template's name counts too: pointing a pool at another template is
-// a change, also when both say the same.
-func madeFrom(s *agents.Sandbox, pool *ext.SandboxWarmPool, b apply.Blueprint) bool {
-	return s.Labels[apply.LabelRevision] == b.For(pool) && s.Annotations[apply.NoteTemplate] == b.Template
-}
 
 // current reports whether a member was made from its pool's template as it is
 // now, and whether the pool's claims must have such a one.

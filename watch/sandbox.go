@@ -121,16 +121,16 @@ func (l sandboxes) holder(s *agents.Sandbox, known asked) (states.Holder, *ext.S
 	case claim.UID != owner.UID, claim.DeletionTimestamp != nil:
 		return states.ByGhost, nil
 	case neverTold(claim, s):
-		return states.ByTwin, nil
+		return states.ByTwin, claim
 	}
 	return states.ByClaim, claim
 }
 
 // neverTold reports whether a claim will never be told of a sandbox that Kiln
-// gave it: it was told of another one, or holds nothing any more.
+// gave it: it has refused it, was told of another one, or holds nothing any more.
 func neverTold(c *ext.SandboxClaim, s *agents.Sandbox) bool {
 	other := c.Status.SandboxStatus.Name != "" && !tellsOf(c, s)
-	return (other || c.Status.State == ext.StateStale) && s.Labels[apply.LabelClaim] == string(c.UID)
+	return (other || c.Status.State == ext.StateStale || refusedBy(c, s)) && s.Labels[apply.LabelClaim] == string(c.UID)
 }
 
 // orphaned reports whether a member's pool is gone or going: the garbage

@@ -39,7 +39,11 @@ func (l sandboxes) act(ctx context.Context, sight sandboxSight, d states.Decisio
 		got, err := l.apply.SandboxStatus(ctx, s, sight.status)
 		return l.settleSandbox(ctx, s, got, err)
 	case states.Retire:
-		got, err := l.apply.Retire(ctx, s, states.Surplus)
+		why := states.Surplus
+		if sight.claim != nil && refusedBy(sight.claim, s) {
+			why = states.Outdated
+		}
+		got, err := l.apply.Retire(ctx, s, why)
 		return l.settleSandbox(ctx, s, got, err)
 	case states.Delete:
 		return l.deleteSandbox(ctx, s)
@@ -47,7 +51,7 @@ func (l sandboxes) act(ctx context.Context, sight sandboxSight, d states.Decisio
 		p, err := ask(ctx, l.stores.claims, l.reads.kiln.Claims(s.Namespace), ownerKey(s, metav1.GetControllerOfNoCopy(s)))
 		known.claimGone = p == states.Missing
 		return err
-	case states.Rest, states.Note, states.Adopt: // not a sandbox's
+	case states.Rest, states.Note, states.Adopt, states.Refuse: // not a sandbox's
 	}
 	return nil
 }

@@ -26,6 +26,7 @@ type judge struct {
 	named  map[string]types.UID       // the sandbox that has a name now
 	told   map[types.UID]string       // what each claim was told of
 	taker  map[types.UID]types.UID    // the claim that was told of a sandbox
+	giver  map[types.UID]types.UID    // the claim that has refused a sandbox
 	over   map[types.UID]bool         // claims that are gone, or hold nothing any more
 }
 
@@ -40,7 +41,7 @@ func judgeAll(history []Change, deletes []Write) []string {
 		history: history,
 		words:   map[types.UID]states.State{}, holder: map[types.UID]types.UID{}, marked: map[types.UID]bool{},
 		named: map[string]types.UID{}, told: map[types.UID]string{}, taker: map[types.UID]types.UID{},
-		over: map[types.UID]bool{},
+		giver: map[types.UID]types.UID{}, over: map[types.UID]bool{},
 	}
 	for _, c := range history {
 		switch o := c.Object.(type) {
@@ -100,6 +101,9 @@ func (j *judge) claim(c *ext.SandboxClaim, gone bool) {
 	if c.Status.State == ext.StateStale {
 		j.over[c.UID] = true
 	}
+	for _, s := range c.Status.RefusedSandboxes {
+		j.giver[s] = c.UID
+	}
 	name, was := c.Status.SandboxStatus.Name, j.told[c.UID]
 	if name == was || name != "" && byHand(OwnersOf(c, "status", "sandbox", "name")) {
 		return
@@ -114,6 +118,8 @@ func (j *judge) claim(c *ext.SandboxClaim, gone bool) {
 	case name == "":
 	case j.holder[sandbox] != c.UID:
 		j.wrong(c, "it was told of %q, which is not its own at that time\n%s", name, life(j.history, sandbox))
+	case j.giver[sandbox] != "":
+		j.wrong(c, "it was told of %q, which claim %s had refused", name, j.giver[sandbox])
 	case j.taker[sandbox] != "" && j.taker[sandbox] != c.UID:
 		j.wrong(c, "it was told of %q, as claim %s had been", name, j.taker[sandbox])
 	default:

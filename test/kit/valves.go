@@ -22,14 +22,21 @@ type Valves struct {
 	mu     sync.Mutex
 	shut   map[string]chan struct{} // closed when the valve opens
 	broken bool
-	proofs int
+	proofs proofs
 	under  []http.RoundTripper
 }
 
 func newValves(w *Wire) *Valves { return &Valves{wire: w, shut: map[string]chan struct{}{}} }
 
+// proofs counts the reads of metadata alone: what a controller asks for to prove
+// that its view is new.
+type proofs struct{ answered, under, atOnce int }
+
+// The answers to proofs can be held back too, as a kind of their own.
+const proofsKind = "proofs"
+
 // Shut holds back the watches of kinds: pods, sandboxes, sandboxclaims,
-// sandboxwarmpools, sandboxtemplates.
+// sandboxwarmpools, sandboxtemplates; and the answers to proofs.
 func (v *Valves) Shut(kinds ...string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -75,7 +82,9 @@ func (v *Valves) wrap(next http.RoundTripper) http.RoundTripper {
 		if v.wire.isDead() {
 			return nil, errDead
 		}
-		v.count(r)
+		if isProof(r) {
+			return v.prove(r, next)
+		}
 		answer, err := next.RoundTrip(r)
 		if err != nil || r.URL.Query().Get("watch") == "" {
 			return v.wire.heard(answer, err)
@@ -86,22 +95,43 @@ func (v *Valves) wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// count counts the lists of metadata alone: what a controller reads to prove that
-// its view is new.
-func (v *Valves) count(r *http.Request) {
-	if strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadataList") && r.URL.Query().Get("watch") == "" {
-		v.mu.Lock()
-		v.proofs++
-		v.mu.Unlock()
-		v.wire.poke()
-	}
+func isProof(r *http.Request) bool {
+	return strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadata")
 }
 
-// Proofs returns how many lists of metadata the controller has asked for.
-func (v *Valves) Proofs() int {
+// prove lets a proof be read, and counts it.
+func (v *Valves) prove(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+	v.count(func(p *proofs) {
+		p.under++
+		p.atOnce = max(p.atOnce, p.under)
+	})
+	answer, err := next.RoundTrip(r)
+	if held := v.held(proofsKind); held != nil {
+		select {
+		case <-held:
+		case <-r.Context().Done():
+		}
+	}
+	v.count(func(p *proofs) {
+		p.answered++
+		p.under--
+	})
+	return v.wire.heard(answer, err)
+}
+
+func (v *Valves) count(do func(*proofs)) {
+	v.mu.Lock()
+	do(&v.proofs)
+	v.mu.Unlock()
+	v.wire.poke()
+}
+
+// Proofs returns how many reads of metadata the controller was answered, and how
+// many it asked for at once at the most.
+func (v *Valves) Proofs() (answered, atOnce int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.proofs
+	return v.proofs.answered, v.proofs.atOnce
 }
 
 func (v *Valves) hangUp() {

@@ -22,7 +22,7 @@ type Write struct {
 	// Kind is the lower-case kind, with status behind it for that subresource.
 	Kind string
 	// Verb is the word that the write puts on a pod or a claim, or what else it
-	// does: create, cold, adopt, retire, delete, record, report, label, event.
+	// does: create, cold, adopt, refuse, retire, delete, record, report, label, event.
 	Verb string
 	Name string
 	// UID is the object it is guarded for, Version the state of it.
@@ -47,9 +47,12 @@ type body struct {
 	Metadata struct {
 		metav1.ObjectMeta
 	} `json:"metadata"`
-	Spec          json.RawMessage        `json:"spec"`
-	Status        struct{ State string } `json:"status"`
-	Preconditions *metav1.Preconditions  `json:"preconditions"`
+	Spec   json.RawMessage `json:"spec"`
+	Status struct {
+		State            string
+		RefusedSandboxes []types.UID
+	} `json:"status"`
+	Preconditions *metav1.Preconditions `json:"preconditions"`
 }
 
 var kinds = map[string]string{
@@ -106,6 +109,8 @@ func (b body) verb(method string, w Write) string {
 		return "label"
 	case w.Kind == "claim":
 		return "record"
+	case w.Kind == "claimstatus" && len(b.Status.RefusedSandboxes) > 0:
+		return "refuse"
 	case w.Kind == "claimstatus":
 		return b.Status.State
 	case strings.HasSuffix(w.Kind, "status"):

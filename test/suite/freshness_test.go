@@ -4,13 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kiln-sandbox/kiln/apply"
-	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
 	"github.com/kiln-sandbox/kiln/test/kit"
 	"github.com/kiln-sandbox/kiln/watch"
 )
@@ -20,52 +19,39 @@ import (
 // asks for a thousand.
 func freshRounds() int { return number("KILN_FRESH_ROUNDS", 100) }
 
-// retemplate changes what a template's pods run, and returns the revision that
-// this makes.
-func retemplate(t *testing.T, w *kit.World, image string) string {
-	t.Helper()
-	g := NewWithT(t)
-	patch := fmt.Appendf(nil, `[{"op":"replace","path":"/spec/podTemplate/spec/containers/0/image","value":%q}]`, image)
-	template, err := w.Templates().Patch(w.Context(), "t", types.JSONPatchType, patch, metav1.PatchOptions{})
-	g.Expect(err).NotTo(HaveOccurred())
-	b, err := apply.BlueprintOf(template)
-	g.Expect(err).NotTo(HaveOccurred())
-	return b.Revision
-}
+// A turn is the moment at which a round lets the controller see the change.
+type turn func(c *kit.Controller, claim string) kit.Wish
 
-// recreating is a pool that must never hand out an old member.
-func recreating(name string, replicas int32) *ext.SandboxWarmPool {
-	p := kit.Pool(name, replicas)
-	p.Spec.UpdateStrategy.Type = ext.Recreate
-	return p
-}
-
-// turn wishes for a controller to have come to a claim: it asks whether the old
-// member, which looks current to it, is, or takes it without asking.
-func turn(c *kit.Controller) kit.Wish {
-	asked, took := c.Valves.Proofs(), c.Wire.Count("sandbox", "adopt")
+// proven is when the controller has taken the old member, which looks current to
+// it, for the claim, and was answered that there is a newer template.
+func proven(c *kit.Controller, _ string) kit.Wish {
+	answered, _ := c.Valves.Proofs()
+	took := c.Wire.Count("sandbox", "adopt")
 	return func(*kit.Sight) error {
-		if c.Valves.Proofs() == asked && c.Wire.Count("sandbox", "adopt") == took {
+		if now, _ := c.Valves.Proofs(); now < answered+2 || c.Wire.Count("sandbox", "adopt") == took {
 			return errors.New("it has not come to the claim")
 		}
 		return nil
 	}
 }
 
+// tooLate is when the claim has its sandbox.
+func tooLate(_ *kit.Controller, claim string) kit.Wish { return kit.Bound(claim) }
+
 // staleBindings claims again and again right after a change of the template that
 // the controller is kept from seeing, and counts the claims that were bound to
-// an older revision.
-func staleBindings(t *testing.T, rounds int, with ...func(*watch.Options)) (stale int) {
+// an older revision, and the sandboxes that were refused.
+func staleBindings(t *testing.T, rounds int, when turn, with ...func(*watch.Options)) (stale, refused int) {
 	t.Helper()
 	w := kit.New(t)
 	c := w.Controller(with...)
-	w.Create(kit.Template("t"), recreating("p", 1))
+	w.Create(kit.Template("t"), kit.Recreating(kit.Pool("p", 1)))
 	w.Await(kit.Full("p", 1))
 	for i := range rounds {
 		c.Valves.Shut("sandboxtemplates")
-		revision := retemplate(t, w, fmt.Sprint("image:", i))
+		revision := w.Retemplate("t", fmt.Sprint("image:", i))
 		claim := fmt.Sprint("a", i)
-		turned := turn(c)
+		turned := when(c, claim)
 		w.Create(kit.Claim(claim, "p"))
 		w.Await(turned)
 		c.Valves.Open()
@@ -76,18 +62,22 @@ func staleBindings(t *testing.T, rounds int, with ...func(*watch.Options)) (stal
 		w.Delete(w.Claims(), claim)
 		w.Await(kit.Right("p", 1))
 	}
-	return stale
+	return stale, c.Counts().Sum(func(k kit.Counter) bool { return k.Edge == "refuse" && k.Result == "ok" })
 }
 
 // The rounds are shared out to a few worlds, which spend most of their time
-// waiting for the server.
+// waiting for the server. In each of them the old member is taken and given up
+// again.
 func TestAClaimMadeAfterAChangeOfTheTemplateNeverGetsAnOlderSandbox(t *testing.T) {
 	t.Parallel()
 	const worlds = 5
 	for i := range worlds {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
-			NewWithT(t).Expect(staleBindings(t, (freshRounds()+worlds-1)/worlds)).To(BeZero())
+			rounds := (freshRounds() + worlds - 1) / worlds
+			stale, refused := staleBindings(t, rounds, proven)
+			NewWithT(t).Expect(stale).To(BeZero())
+			NewWithT(t).Expect(refused).To(Equal(rounds))
 		})
 	}
 }
@@ -95,19 +85,19 @@ func TestAClaimMadeAfterAChangeOfTheTemplateNeverGetsAnOlderSandbox(t *testing.T
 func TestWithoutTheProofAClaimWouldGetAnOlderSandbox(t *testing.T) {
 	t.Parallel()
 	credulous := func(o *watch.Options) { o.Credulous = true }
-	NewWithT(t).Expect(staleBindings(t, 5, credulous)).NotTo(BeZero())
+	stale, _ := staleBindings(t, 5, tooLate, credulous)
+	NewWithT(t).Expect(stale).To(Equal(5))
 }
 
 func TestAPoolThatIsPointedAtAnotherTemplateHandsOutNoMemberOfTheOld(t *testing.T) {
 	t.Parallel()
 	w := kit.New(t)
 	c := w.Controller()
-	w.Create(kit.Template("t"), kit.Template("u"), recreating("p", 1))
+	w.Create(kit.Template("t"), kit.Template("u"), kit.Recreating(kit.Pool("p", 1)))
 	w.Await(kit.Full("p", 1))
 	c.Valves.Shut("sandboxwarmpools")
-	_, err := w.Pools().Patch(w.Context(), "p", types.MergePatchType, []byte(`{"spec":{"sandboxTemplateRef":{"name":"u"}}}`), metav1.PatchOptions{})
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	turned := turn(c)
+	w.Repool("p", `{"sandboxTemplateRef":{"name":"u"}}`)
+	turned := proven(c, "a")
 	w.Create(kit.Claim("a", "p"))
 	w.Await(turned)
 	c.Valves.Open()
@@ -115,19 +105,104 @@ func TestAPoolThatIsPointedAtAnotherTemplateHandsOutNoMemberOfTheOld(t *testing.
 	NewWithT(t).Expect(w.Sandbox(w.Told("a")).Annotations).To(HaveKeyWithValue(apply.NoteTemplate, "u"))
 }
 
-func TestABurstNeedsFewReadsToProveThatItIsFresh(t *testing.T) {
+// The proof costs a claim no time: its sandbox is adopted while the server still
+// thinks about the answer.
+func TestTheProofIsReadBesideTheAdoption(t *testing.T) {
 	t.Parallel()
-	const burst = 60
 	w := kit.New(t)
 	c := w.Controller()
-	w.Create(kit.Template("t"), recreating("p", burst))
+	w.Create(kit.Template("t"), kit.Recreating(kit.Pool("p", 1)))
+	w.Await(kit.Full("p", 1))
+	c.Valves.Shut("proofs")
+	w.Create(kit.Claim("a", "p"))
+	w.Await(holds("a"))
+	NewWithT(t).Expect(w.Told("a")).To(BeEmpty(), "it is told when the proof is there")
+	c.Valves.Open()
+	w.Await(kit.Right("p", 1, "a"))
+	keptItsSandbox(t, w, "a")
+}
+
+// holds wishes for a claim to be the owner of a sandbox.
+func holds(claim string) kit.Wish {
+	return func(s *kit.Sight) error {
+		for _, b := range s.Sandboxes {
+			if c, ok := s.Claims[claim]; ok && metav1.IsControlledBy(b, c) {
+				return nil
+			}
+		}
+		return errWaits
+	}
+}
+
+// Whoever takes over finds a claim that has a sandbox and was not told of it, and
+// does not know what its predecessor had been answered.
+func TestAControllerDiesAndTheNextOneGivesTheOldSandboxUp(t *testing.T) {
+	for _, at := range []struct{ kind, verb string }{
+		{"sandbox", "adopt"}, {"claimstatus", "refuse"}, {"sandbox", "retire"}, {"pod", "stale"}, {"sandbox", "delete"}, {"claimstatus", "bound"},
+	} {
+		for name, deed := range map[string]func(*kit.Controller) kit.Deed{"before": kit.CrashBefore, "after": kit.CrashAfter} {
+			t.Run(fmt.Sprint(name, " ", at.kind, " ", at.verb), func(t *testing.T) {
+				t.Parallel()
+				w := kit.New(t)
+				c := w.Controller()
+				w.Create(kit.Template("t"), kit.Recreating(kit.Pool("p", 1)))
+				w.Await(kit.Full("p", 1))
+				c.Valves.Shut("sandboxtemplates")
+				revision := w.Retemplate("t", "image:2")
+				c.Wire.Inject(kit.Fault{On: kit.On(at.kind, at.verb), Do: deed(c)})
+				turned := kit.Either(c.Dead(), proven(c, "a"))
+				w.Create(kit.Claim("a", "p"))
+				w.Await(turned)
+				c.Valves.Open()
+				w.Await(c.Dead())
+				w.Controller()
+				w.Await(kit.Right("p", 1, "a"), kit.Noted("a"))
+				NewWithT(t).Expect(w.Sandbox(w.Told("a")).Labels).To(HaveKeyWithValue(apply.LabelRevision, revision))
+			})
+		}
+	}
+}
+
+// What a claim has taken from a pool that is gone meanwhile is proven all the same.
+func TestAClaimWhosePoolVanishesGetsNoOlderSandbox(t *testing.T) {
+	t.Parallel()
+	w := kit.New(t)
+	c := w.Controller()
+	w.Create(kit.Template("t"), kit.Recreating(kit.Pool("p", 1)))
+	w.Await(kit.Full("p", 1))
+	c.Valves.Shut("sandboxtemplates")
+	w.Retemplate("t", "image:2")
+	turned := proven(c, "a")
+	w.Create(kit.Claim("a", "p"))
+	w.Await(turned)
+	w.Delete(w.Pools(), "p")
+	w.Await(kit.Says("a", "WarmPoolNotFound"))
+	c.Valves.Open()
+	NewWithT(t).Expect(w.Told("a")).To(BeEmpty())
+}
+
+// A burst shares its reads: there is never more than one pair under way, and it
+// proves every claim that is not newer.
+func TestABurstNeedsFewReadsToProveThatItIsFresh(t *testing.T) {
+	t.Parallel()
+	burst := number("KILN_BURST", 60)
+	w := kit.New(t)
+	stands := time.Now() // a launch that takes long is told once more, which is not counted here
+	c := w.Controller(func(o *watch.Options) { o.Now = func() time.Time { return stands } })
+	w.Create(kit.Template("t"), kit.Recreating(kit.Pool("p", int32(burst))))
 	w.Await(kit.Full("p", burst))
-	var names []string
+	wrote := c.Counts()
+	names, claims := []string{}, []metav1.Object{}
 	for i := range burst {
 		names = append(names, fmt.Sprint("a", i))
-		w.Create(kit.Claim(names[i], "p"))
+		claims = append(claims, kit.Claim(names[i], "p"))
 	}
-	w.Await(kit.Right("p", burst, names...))
-	t.Logf("%d reads for %d claims", c.Valves.Proofs(), burst)
-	NewWithT(t).Expect(c.Valves.Proofs()).To(BeNumerically("<=", 2*burst), "each read proves every claim that is not newer")
+	w.CreateAtOnce(claims...)
+	w.Await(kit.All(kit.Full("p", burst), kit.Bound(names...), kit.Noted(names...)))
+	reads, atOnce := c.Valves.Proofs()
+	t.Logf("%d reads for %d claims, %d at once", reads, burst, atOnce)
+	NewWithT(t).Expect(atOnce).To(Equal(2), "one pair at a time")
+	NewWithT(t).Expect(reads).To(BeNumerically("<", burst), "each pair proves more than one claim")
+	c.Stop()
+	count(t, c.Counts().Less(wrote), burst, 10)
 }

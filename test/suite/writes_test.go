@@ -69,7 +69,7 @@ func full(n int) kit.Counts {
 
 // count compares what was written with what a number of claims should cost.
 func count(t *testing.T, wrote kit.Counts, claims, cost int) {
-	t.Logf("%d warm claims one after another:\n%s", claims, wrote)
+	t.Logf("%d warm claims:\n%s", claims, wrote)
 	for _, k := range cycle[:cost] {
 		if wrote[k] != claims {
 			t.Errorf("%s %s %s: %d writes for %d claims, want one each", k.Manager, k.Kind, k.Edge, wrote[k], claims)
