@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
 	"slices"
@@ -83,13 +84,16 @@ func run(m *testing.M) (code int, err error) {
 }
 
 // pool makes a full pool of a size, and has it emptied when the benchmark ends.
-func pool(b *testing.B, name string, replicas int32) {
+func pool(b *testing.B, name string, replicas int32, with ...func(*ext.SandboxWarmPool)) {
 	b.Helper()
 	template := &ext.SandboxTemplate{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	template.Spec.PodTemplate = agents.PodTemplate{Spec: runtime.RawExtension{Raw: []byte(`{"containers":[{"name":"main","image":"image"}]}`)}}
 	must(b, kiln.Templates(ns).Create, template)
 	p := &ext.SandboxWarmPool{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	p.Spec = ext.SandboxWarmPoolSpec{Replicas: &replicas, TemplateRef: ext.SandboxTemplateRef{Name: name}}
+	for _, change := range with {
+		change(p)
+	}
 	must(b, kiln.Pools(ns).Create, p)
 	full(b, name, replicas)
 	b.Cleanup(func() {
@@ -180,17 +184,17 @@ func (c *clock) ask(b *testing.B, name, pool string) {
 	}
 }
 
-// report gives the quantiles in milliseconds.
-func (c *clock) report(b *testing.B) {
+// of is a quantile, in milliseconds.
+func (c *clock) of(quantile int) float64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var all []time.Duration
-	for _, took := range c.took {
-		all = append(all, took)
-	}
-	slices.Sort(all)
+	all := slices.Sorted(maps.Values(c.took))
+	return float64(all[(len(all)-1)*quantile/100].Microseconds()) / 1000
+}
+
+func (c *clock) report(b *testing.B) {
 	for _, q := range []int{50, 90, 99} {
-		b.ReportMetric(float64(all[(len(all)-1)*q/100].Microseconds())/1000, fmt.Sprintf("p%d-ms", q))
+		b.ReportMetric(c.of(q), fmt.Sprintf("p%d-ms", q))
 	}
 }
 
@@ -216,6 +220,31 @@ func BenchmarkClaim(b *testing.B) {
 	}
 	b.StopTimer()
 	c.report(b)
+}
+
+// BenchmarkClaimFresh takes one warm claim after another, in turn from a pool whose
+// claims take any member and from one whose claims must get a fresh one: what the
+// proof costs is the difference.
+func BenchmarkClaimFresh(b *testing.B) {
+	kinds := map[string]*clock{}
+	for kind, strategy := range map[string]ext.UpdateStrategyType{"any": ext.OnReplenish, "fresh": ext.Recreate} {
+		pool(b, fmt.Sprintf("%s-%d", kind, b.N), 20, func(p *ext.SandboxWarmPool) { p.Spec.UpdateStrategy.Type = strategy })
+		kinds[kind] = newClock(b, b.N)
+	}
+	b.ResetTimer()
+	for i := range b.N {
+		for _, kind := range []string{"any", "fresh"} {
+			name := fmt.Sprintf("%s-%d", kind, b.N)
+			kinds[kind].ask(b, fmt.Sprintf("%s-%d", name, i), name)
+			forget(b, []string{<-kinds[kind].seen})
+		}
+	}
+	b.StopTimer()
+	for kind, c := range kinds {
+		b.ReportMetric(c.of(50), "p50-"+kind+"-ms")
+		b.ReportMetric(c.of(90), "p90-"+kind+"-ms")
+	}
+	b.ReportMetric(kinds["fresh"].of(50)/kinds["any"].of(50), "p50-ratio")
 }
 
 // BenchmarkBurst takes a whole pool of 300 at once.
