@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -76,7 +77,7 @@ func TestOnReplenishKeepsOldMembersAndHandsThemOutAsWhatTheyAre(t *testing.T) {
 			t.Errorf("an adopted sandbox still has the label %s=%s", label, value)
 		}
 	}
-	same(t, revisions(w), before, now)
+	NewWithT(t).Expect(revisions(w)).To(ConsistOf(before, now))
 	w.Create(kit.Claim("b", "p"))
 	w.Await(kit.Right("p", 2, "held", "a", "b"))
 	if r := w.Sandbox(w.Told("b")).Labels[apply.LabelRevision]; r != now {
@@ -87,18 +88,11 @@ func TestOnReplenishKeepsOldMembersAndHandsThemOutAsWhatTheyAre(t *testing.T) {
 	}
 }
 
-// revisions are those of the members of p, the oldest member first.
+// revisions are those of the members of p.
 func revisions(w *kit.World) (all []string) {
 	w.Look(func(s *kit.Sight) {
-		var members []*agents.Sandbox
 		for _, name := range s.Members("p") {
-			members = append(members, s.Sandboxes[name])
-		}
-		slices.SortFunc(members, func(a, b *agents.Sandbox) int {
-			return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
-		})
-		for _, m := range members {
-			all = append(all, m.Labels[apply.LabelRevision])
+			all = append(all, s.Sandboxes[name].Labels[apply.LabelRevision])
 		}
 	})
 	return all
