@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"sync"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/scale"
 
 	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
 	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
@@ -69,23 +71,26 @@ func (w *World) Delete(c deleter, names ...string) {
 	}
 }
 
-// Scale gives a pool another size.
+// Scale gives a pool another size, by the same door as kubectl and autoscalers.
 func (w *World) Scale(pool string, replicas int32) {
 	w.t.Helper()
-	for {
-		p, err := w.Pools().Get(w.ctx, pool, metav1.GetOptions{})
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		p.Spec.Replicas = &replicas
-		switch _, err = w.Pools().Update(w.ctx, p, metav1.UpdateOptions{}); {
-		case err == nil:
-			return
-		case !apierrors.IsConflict(err):
-			w.t.Fatal(err)
-		}
+	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
+	if _, err := w.scales().Patch(w.ctx, ext.PoolResource, pool, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		w.t.Fatal(err)
 	}
 }
+
+// Scaled is what a pool says at that door.
+func (w *World) Scaled(pool string) *autoscalingv1.Scale {
+	w.t.Helper()
+	s, err := w.scales().Get(w.ctx, ext.PoolResource.GroupResource(), pool, metav1.GetOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
+func (w *World) scales() scale.ScaleInterface { return server.scales.Scales(w.Namespace) }
 
 // LabelPod puts a label on a pod, or takes it away with an empty value, as a
 // hand would.

@@ -9,11 +9,15 @@ import (
 	"syscall"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/scale"
 
 	"github.com/kiln-sandbox/kiln/crds/client"
+	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
 	"github.com/kiln-sandbox/kiln/test/cluster"
 )
 
@@ -22,6 +26,7 @@ var server struct {
 	config *rest.Config
 	core   kubernetes.Interface
 	kiln   *client.Clients
+	scales scale.ScalesGetter
 }
 
 // sideBySide is how many tests run at once unless -parallel says otherwise. They
@@ -70,6 +75,12 @@ func connect(cfg *rest.Config) error {
 	if server.core, err = kubernetes.NewForConfigAndClient(core, h); err != nil {
 		return err
 	}
-	server.kiln, err = client.New(cfg, h)
+	if server.kiln, err = client.New(cfg, h); err != nil {
+		return err
+	}
+	kinds := meta.NewDefaultRESTMapper(nil)
+	kinds.Add(ext.SchemeGroupVersion.WithKind("SandboxWarmPool"), meta.RESTScopeNamespace)
+	server.scales, err = scale.NewForConfig(cfg, kinds, dynamic.LegacyAPIPathResolverFunc,
+		scale.NewDiscoveryScaleKindResolver(server.core.Discovery()))
 	return err
 }

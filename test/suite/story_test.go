@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,6 +69,12 @@ func TestAPoolGrowsAndShrinksAndLeavesClaimedSandboxesAlone(t *testing.T) {
 	for _, size := range []int{5, 1, 0, 2} {
 		w.Scale("p", int32(size))
 		w.Await(kit.Right("p", size, "a"))
+	}
+	scale := w.Scaled("p")
+	selected, err := w.Pods().List(w.Context(), metav1.ListOptions{LabelSelector: scale.Status.Selector})
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	if free := len(selected.Items); scale.Status.Replicas != 2 || free != 2 {
+		t.Errorf("an autoscaler sees %d replicas and %d pods, want 2", scale.Status.Replicas, free)
 	}
 	if after := w.Sandbox(before.Name); after.ResourceVersion != before.ResourceVersion {
 		t.Error("the sandbox of the claim was written to")
