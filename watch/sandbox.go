@@ -12,9 +12,13 @@ import (
 	"github.com/kiln-sandbox/kiln/states"
 )
 
-// launchHush is how long the not-ready status of a new pod is kept back. A
-// launch that goes well is over by then and costs one status write.
-const launchHush = 5 * time.Second
+// How long the not-ready status of a new pod is kept back. A launch that goes well
+// is over by then and costs one status write. Nobody waits for a pool member's
+// status: until a claim has it, its pod's word and the pool's counts say how it is.
+const (
+	launchHush = 5 * time.Second
+	memberHush = time.Minute
+)
 
 // podsFree is how many pods of one sandbox may vanish before the next one waits.
 const podsFree = 2
@@ -97,10 +101,16 @@ func (l sandboxes) see(key Key, known asked) (sandboxSight, bool) {
 		Due:  holder != states.ByGhost && !apply.SameSandboxStatus(s.Status, sight.status),
 	}
 	if !telling(s, sight.pods) {
-		born := s.CreationTimestamp.Time
-		sight.facts.Hush = launchHush - l.now().Sub(born)
+		sight.facts.Hush = hush(holder) - l.now().Sub(s.CreationTimestamp.Time)
 	}
 	return sight, true
+}
+
+func hush(holder states.Holder) time.Duration {
+	if holder == states.ByPool {
+		return memberHush
+	}
+	return launchHush
 }
 
 // holder says whose a sandbox is.

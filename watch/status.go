@@ -50,7 +50,11 @@ func sandboxStatus(s *agents.Sandbox, sight podSight, now metav1.Time) agents.Sa
 	if pod != nil {
 		set(scheduled(pod))
 	}
-	set(ready(s, sight))
+	r := ready(s, sight)
+	if r.Status == metav1.ConditionFalse && meta.FindStatusCondition(s.Status.Conditions, condReady) == nil {
+		now = s.CreationTimestamp // it was never Ready, however late that is told
+	}
+	set(r)
 	return want
 }
 

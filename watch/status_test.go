@@ -92,6 +92,16 @@ func TestAStatusIsWhole(t *testing.T) {
 	g.Expect(kinds).To(Equal([]string{"Suspended NotSuspended", "PodScheduled PodScheduled", "Ready DependenciesReady"}))
 }
 
+func TestASandboxThatWasNeverReadyIsNotReadySinceItsBirth(t *testing.T) {
+	g := NewWithT(t)
+	s := &agents.Sandbox{ObjectMeta: metav1.ObjectMeta{Name: "s", CreationTimestamp: noon}}
+	later := metav1.NewTime(noon.Add(memberHush))
+	s.Status = sandboxStatus(s, podSight{view: states.PodStarting, pod: running(unready)}, later)
+	g.Expect(unreadySince(s)).To(Equal(noon.Time), "and not since it was told")
+	s.Status = sandboxStatus(s, podSight{view: states.PodReady, pod: running()}, later)
+	g.Expect(readySince(s)).To(Equal(later.Time))
+}
+
 func TestWhatAPodTookWithItIsClearedAndTheSelectorStays(t *testing.T) {
 	g := NewWithT(t)
 	s := &agents.Sandbox{ObjectMeta: metav1.ObjectMeta{Name: "s"}}

@@ -78,7 +78,11 @@ func (l pools) stranded(s *agents.Sandbox, pod *corev1.Pod) (stuck bool, left ti
 	if pod == nil || podReady(pod) || waitsForRoom(pod) {
 		return false, 0
 	}
-	left = l.opts.Grace - l.now().Sub(unreadySince(s))
+	since := unreadySince(s)
+	if room := podCondition(pod, corev1.PodScheduled).LastTransitionTime; room.After(since) {
+		since = room.Time // while it waited for room nothing could start
+	}
+	left = l.opts.Grace - l.now().Sub(since)
 	return left <= 0, left
 }
 

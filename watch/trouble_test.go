@@ -68,6 +68,9 @@ func TestAMemberIsStuckByTheTimeItHasBeenUnreadyAndNotByItsAge(t *testing.T) {
 		{"one that never had any", aged("", 0), running(unready), true, -55 * time.Minute},
 		{"one that no node has room for", aged(metav1.ConditionFalse, time.Hour), running(unready, reason(corev1.PodReasonUnschedulable)), false, 0},
 		{"one that waits at a gate", aged(metav1.ConditionFalse, time.Hour), running(unready, reason(corev1.PodReasonSchedulingGated)), false, 0},
+		{"one that got room a minute ago", aged(metav1.ConditionFalse, time.Hour), running(unready, func(p *corev1.Pod) {
+			p.Status.Conditions[0].LastTransitionTime = metav1.NewTime(noon.Add(-time.Minute))
+		}), false, 4 * time.Minute},
 		{"one whose pod failed", aged(metav1.ConditionFalse, 0), running(unready, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), true, 0},
 		{"one that a hand called bound", aged(metav1.ConditionTrue, 0), running(func(p *corev1.Pod) {
 			p.Labels = map[string]string{"agents.x-k8s.io/state": "bound"}
