@@ -64,6 +64,9 @@ func (l *loop) next(ctx context.Context) bool {
 	case err != nil:
 		l.tell(key, err)
 		l.queue.AddRateLimited(key)
+		if after > 0 { // something is due that does not wait for the back-off
+			l.queue.AddAfter(key, after)
+		}
 	case after > 0:
 		l.queue.Forget(key)
 		l.queue.AddAfter(key, after)

@@ -30,8 +30,10 @@ type poolSight struct {
 	pool      *ext.SandboxWarmPool
 	members   map[string]*agents.Sandbox
 	blueprint apply.Blueprint
-	// fault is why the template can not be used.
-	fault string
+	// fault is why the template can not be used, and unread why it is not even
+	// known.
+	fault  string
+	unread error
 	// roomless is what the scheduler says of the first member that has no room.
 	roomless string
 	// hold is how long creations wait, because the last ones came to nothing.
@@ -47,28 +49,30 @@ func (s *poolSight) soon(t time.Duration) {
 	}
 }
 
-// step brings a pool's members to the number it wants, then its status.
+// step brings a pool's members to the number it wants, then its status. Whatever
+// fails, the status says how things are.
 func (l pools) step(ctx context.Context, key Key) (time.Duration, error) {
-	sight, ok, err := l.see(ctx, key)
-	if !ok || err != nil {
-		return 0, err
+	sight, ok := l.see(ctx, key)
+	if !ok {
+		return 0, nil
 	}
+	var err error
 	plan := states.PlanPool(sight.facts)
 	if len(plan.Retire) > 0 || plan.Create > 0 {
 		err = errors.Join(l.retire(ctx, sight, plan.Retire), l.create(ctx, sight, plan.Create))
-		if sight, ok, _ = l.see(ctx, key); !ok {
+		if sight, ok = l.see(ctx, key); !ok {
 			return 0, err
 		}
 	}
 	after, reported := l.report(ctx, sight)
 	sight.soon(after)
-	return sight.after, errors.Join(err, reported)
+	return sight.after, errors.Join(err, sight.unread, reported)
 }
 
-func (l pools) see(ctx context.Context, key Key) (poolSight, bool, error) {
+func (l pools) see(ctx context.Context, key Key) (poolSight, bool) {
 	pool, ok := l.stores.pools.get(key)
 	if !ok {
-		return poolSight{}, false, nil
+		return poolSight{}, false
 	}
 	sight := poolSight{pool: pool, members: map[string]*agents.Sandbox{}}
 	f := states.PoolFacts{
@@ -80,11 +84,7 @@ func (l pools) see(ctx context.Context, key Key) (poolSight, bool, error) {
 	template, ok := l.stores.templates.get(templateOf(pool))
 	f.Template = presence(ok, states.Unseen)
 	if !ok && !f.Deleting {
-		p, err := ask(ctx, l.stores.templates, l.reads.kiln.Templates(pool.Namespace), templateOf(pool))
-		if err != nil {
-			return poolSight{}, false, err
-		}
-		f.Template = p
+		f.Template, sight.unread = ask(ctx, l.stores.templates, l.reads.kiln.Templates(pool.Namespace), templateOf(pool))
 		template, _ = l.stores.templates.get(templateOf(pool))
 	}
 	if template != nil {
@@ -101,7 +101,7 @@ func (l pools) see(ctx context.Context, key Key) (poolSight, bool, error) {
 	sight.soon(sight.hold)
 	f.Hold = sight.hold > 0
 	sight.facts = f
-	return sight, true, nil
+	return sight, true
 }
 
 func replicas(p *ext.SandboxWarmPool) int {

@@ -46,6 +46,13 @@ func (l pools) status(sight poolSight) (ext.SandboxWarmPoolStatus, time.Duration
 		Selector:           apply.LabelPool + "=" + apply.Hash(sight.pool.Name),
 		ObservedGeneration: sight.pool.Generation,
 	}
+	if had := sight.pool.Status; sight.unread != nil {
+		// What is current is not known, so nothing new is said of it: neither which
+		// revision that is, nor that the spec was followed.
+		want.CurrentRevision, want.ObservedGeneration = had.CurrentRevision, had.ObservedGeneration
+		want.UpdatedReplicas = min(had.UpdatedReplicas, want.Replicas)
+		want.UpdatedReadyReplicas = min(had.UpdatedReadyReplicas, want.ReadyReplicas)
+	}
 	now := metav1.NewTime(l.now().Truncate(time.Second))
 	all, after := l.conditions(sight, n)
 	for _, c := range all {
@@ -61,13 +68,13 @@ func (l pools) conditions(sight poolSight, n states.PoolCount) (all []metav1.Con
 	have := fmt.Sprintf("%d of %d members are ready", n.Ready, desired)
 	degraded := l.degraded(sight, n)
 	ready := condition(condReady, metav1.ConditionTrue, "MembersReady", have)
-	progress := condition(condProgressing, metav1.ConditionFalse, "Complete", have)
+	progress := condition(condProgressing, metav1.ConditionFalse, reasonComplete, have)
 	if n.Ready < desired {
 		ready = condition(condReady, metav1.ConditionFalse, "MembersNotReady", have)
-		progress = condition(condProgressing, metav1.ConditionTrue, "Warming", have)
+		progress = condition(condProgressing, metav1.ConditionTrue, reasonWarming, have)
 	}
 	if n.Replicas > desired || n.Leaving > 0 {
-		progress = condition(condProgressing, metav1.ConditionTrue, "ScalingDown", fmt.Sprintf("%d members are leaving", max(n.Replicas-desired, n.Leaving)))
+		progress = condition(condProgressing, metav1.ConditionTrue, reasonScaling, fmt.Sprintf("%d members are leaving", max(n.Replicas-desired, n.Leaving)))
 	}
 	if l.rolling(sight, n) {
 		progress, after = l.rollout(sight, n)
@@ -75,6 +82,9 @@ func (l pools) conditions(sight poolSight, n states.PoolCount) (all []metav1.Con
 	if degraded.Status == metav1.ConditionTrue && n.Ready < desired {
 		ready.Reason, ready.Message = degraded.Reason, degraded.Message
 		progress = condition(condProgressing, metav1.ConditionFalse, degraded.Reason, degraded.Message)
+	}
+	if sight.unread != nil {
+		progress = condition(condProgressing, metav1.ConditionUnknown, degraded.Reason, degraded.Message)
 	}
 	return []metav1.Condition{degraded, progress, ready}, after
 }
@@ -90,6 +100,9 @@ func (l pools) degraded(sight poolSight, n states.PoolCount) metav1.Condition {
 		return yes("InvalidTemplate", sight.fault)
 	case sight.facts.Template == states.Missing:
 		return yes(reasonNoTemplate, fmt.Sprintf("SandboxTemplate %q not found; create it in namespace %s, or change spec.sandboxTemplateRef.name", name, sight.pool.Namespace))
+	case sight.unread != nil:
+		return yes(reasonUnread, fmt.Sprintf("SandboxTemplate %q cannot be read, and nothing is created meanwhile: %s; "+
+			"it is tried again: if it stays, look at the API server, and at what the controller may get", name, apply.Words(sight.unread)))
 	case l.memory.said(sight.pool.UID) != "":
 		return yes("SandboxRefused", "the API server refuses to create sandboxes: "+l.memory.said(sight.pool.UID))
 	case n.Refused > 0:

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
@@ -23,10 +24,29 @@ type Valves struct {
 	shut   map[string]chan struct{} // closed when the valve opens
 	broken bool
 	proofs proofs
+	failed map[string]bool
 	under  []http.RoundTripper
 }
 
-func newValves(w *Wire) *Valves { return &Valves{wire: w, shut: map[string]chan struct{}{}} }
+func newValves(w *Wire) *Valves {
+	return &Valves{wire: w, shut: map[string]chan struct{}{}, failed: map[string]bool{}}
+}
+
+// Fail has the server answer consistent reads of a kind with an error, or answer
+// them again.
+func (v *Valves) Fail(kind string, fails bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.failed[kind] = fails
+}
+
+// fails reports whether a request is such a read.
+func (v *Valves) fails(r *http.Request) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	parts := strings.Split(r.URL.Path, "/")
+	return v.failed[parts[len(parts)-2]]
+}
 
 // proofs counts the reads of metadata alone: what a controller asks for to prove
 // that its view is new.
@@ -81,6 +101,9 @@ func (v *Valves) wrap(next http.RoundTripper) http.RoundTripper {
 	return trip(func(r *http.Request) (*http.Response, error) {
 		if v.wire.isDead() {
 			return nil, errDead
+		}
+		if v.fails(r) {
+			return Answer(http.StatusInternalServerError, metav1.StatusReasonInternalError)(&call{request: r})
 		}
 		if isProof(r) {
 			return v.prove(r, next)
