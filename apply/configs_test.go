@@ -137,7 +137,9 @@ func everyConfiguration(t *testing.T) []configuration {
 		}
 		all = append(all, configuration{"pod-to-" + string(to), states.Marker, "pod", a.wordConfig(pod, whose, by, to)})
 	}
-	return append(all, configuration{"pod-to-bound-users", states.Marker, "pod", a.wordConfig(pod, mine, nil, states.Bound)})
+	return append(all,
+		configuration{"pod-to-stale-claims", states.Marker, "pod", a.wordConfig(pod, adopted, nil, states.Stale)},
+		configuration{"pod-to-bound-users", states.Marker, "pod", a.wordConfig(pod, mine, nil, states.Bound)})
 }
 
 func TestConfigurationsAreAsTheyWereReviewed(t *testing.T) {
@@ -263,7 +265,7 @@ func TestReservedKeysOfATemplateNeverReachAPod(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(pod.Labels).NotTo(HaveKey(LabelClaim))
 	g.Expect(pod.Labels).To(HaveKeyWithValue("team", "a"))
-	g.Expect(pod.Annotations).To(Equal(map[string]string{"note": "kept"}))
+	g.Expect(pod.Annotations).To(Equal(map[string]string{"note": "kept", NotePool: "pool-uid"}))
 }
 
 func TestTheHashIsTheOneOthersCompute(t *testing.T) {

@@ -23,7 +23,8 @@ const (
 	NotePod      = "agents.x-k8s.io/pod-name"
 	NoteTemplate = "agents.x-k8s.io/sandbox-template-ref"
 	NoteSandbox  = "agents.x-k8s.io/sandbox-name"
-	NoteRetired  = "agents.x-k8s.io/retired" // ours
+	NoteRetired  = "agents.x-k8s.io/retired"       // ours
+	NotePool     = "agents.x-k8s.io/warm-pool-uid" // ours, on a pod: the pool it was born for
 	NoteSeen     = "agents.x-k8s.io/controller-first-observed-at"
 	NoteEvict    = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 	NoteMetadata = "agents.x-k8s.io/roll-on-metadata" // ours, on a pool

@@ -45,8 +45,12 @@ func podConfig(s *agents.Sandbox) (*corev1ac.PodApplyConfiguration, error) {
 	if template, ok := s.Labels[LabelTemplate]; ok && Born(s) {
 		labels[LabelTemplate] = template
 	}
+	notes := free(meta.Annotations)
+	if member(s) { // what outlives its sandbox still says whose member it was
+		notes[NotePool] = string(metav1.GetControllerOfNoCopy(s).UID)
+	}
 	return corev1ac.Pod(s.Name, s.Namespace).WithResourceVersion(unborn).
-		WithLabels(labels).WithAnnotations(free(meta.Annotations)).
+		WithLabels(labels).WithAnnotations(notes).
 		WithOwnerReferences(ownerRef(agents.SchemeGroupVersion.String(), "Sandbox", s.Name, s.UID)).
 		WithSpec(spec), nil
 }
@@ -76,15 +80,14 @@ func (a *Applier) wordConfig(p *corev1.Pod, s *agents.Sandbox, claim *ext.Sandbo
 		if _, own := s.Spec.PodTemplate.ObjectMeta.Annotations[NoteEvict]; a.opts.SafeToEvict && !own {
 			notes[NoteEvict] = "true"
 		}
-	case states.Binding:
-		labels[LabelClaim] = s.Labels[LabelClaim]
+	case states.Binding, states.Stale: // a stale one that was a claim's still says so: it is no pool's
+		maps.Copy(labels, only(s.Labels, []string{LabelClaim}))
 	case states.Bound:
 		if claim != nil {
 			labels[LabelClaim] = string(claim.UID)
 			added(labels, claim.Spec.AdditionalPodMetadata.Labels, s.Spec.PodTemplate.ObjectMeta.Labels)
 			added(notes, claim.Spec.AdditionalPodMetadata.Annotations, s.Spec.PodTemplate.ObjectMeta.Annotations)
 		}
-	case states.Stale:
 	}
 	return c.WithLabels(labels).WithAnnotations(notes)
 }

@@ -45,7 +45,8 @@ var Scopes = []Scope{
 	), nil, NoKeys},
 	{states.Status, "sandboxstatus", fields(at("status")), nil, NoKeys},
 	{states.Birth, "pod", fields(
-		keys("metadata.labels", LabelNameHash, LabelTemplate), at("metadata.ownerReferences"), at("spec"),
+		keys("metadata.labels", LabelNameHash, LabelTemplate), keys("metadata.annotations", NotePool),
+		at("metadata.ownerReferences"), at("spec"),
 	), fields(keys("metadata.labels", LabelState)), TemplateKeys},
 	{states.Marker, "pod", fields(
 		keys("metadata.labels", LabelState, LabelClaim, LabelPool, LabelCreatedBy), keys("metadata.annotations", NoteEvict),

@@ -39,8 +39,11 @@ type PoolFacts struct {
 	// Members are the sandboxes whose controller reference names the pool's UID,
 	// those included that the watch has not shown yet.
 	Members []Member
+	// Going are former members that are not quite gone: the sandbox is no more,
+	// and its pod still runs out its grace period.
+	Going int
 	// Strategy is how members of an old revision are replaced, and Budget bounds
-	// it when it is Rolling.
+	// the members there may be meanwhile.
 	Strategy Strategy
 	Budget   Budget
 	// Hold: creations wait, because the last ones came to nothing.
@@ -67,7 +70,8 @@ type PoolCount struct {
 	// Replicas are the members that are not leaving, Ready those of them that
 	// are free to take, Warming those that are starting.
 	Replicas, Ready, Warming int
-	// Leaving are the members on their way out.
+	// Leaving are those on their way out, whether they are members still or only
+	// their pods are left.
 	Leaving int
 	// Updated and UpdatedReady are those of the current revision.
 	Updated, UpdatedReady int
@@ -84,7 +88,7 @@ type PoolPlan struct {
 
 // CountPool counts a pool's members.
 func CountPool(f PoolFacts) PoolCount {
-	var c PoolCount
+	c := PoolCount{Leaving: f.Going}
 	for _, m := range f.Members {
 		if m.Leaving {
 			c.Leaving++
@@ -136,16 +140,21 @@ func PlanPool(f PoolFacts) PoolPlan {
 	return plan
 }
 
-// giveUp names the members that will never be free, and returns the others.
+// giveUp names the members that will never be free, and returns the others. Those
+// that are stuck go only while no more than a quarter is on its way out: passes
+// follow each other at once, and a node that was away for too long must not cost
+// a pool all it had there. The others may come back; one that is ready has. What
+// a rollout retires uses the quarter up, and is not bound by it: old members that
+// are not free are given up at once, for current ones take their place.
 func giveUp(f PoolFacts) (gone []Leave, keep []Member) {
-	budget := max(f.Replicas/4, 1) // members given up in one pass, however many are stuck
+	budget := max(f.Replicas/4, 1) - CountPool(f).Leaving
 	for _, m := range f.Members {
 		switch {
 		case m.Leaving:
 		case m.Refused && !m.Current && f.Template == Present:
 			// It will never start, and what it was made from has been mended.
 			gone = append(gone, Leave{m.Name, Outdated})
-		case m.Stuck && budget > 0:
+		case m.Stuck && m.Word != Ready && budget > 0:
 			budget--
 			gone = append(gone, Leave{m.Name, Stuck})
 		default:

@@ -17,6 +17,7 @@ func randomPool(r *rand.Rand) PoolFacts {
 		Template: Presences[r.IntN(len(Presences))],
 		Strategy: Strategies[r.IntN(len(Strategies))],
 		Budget:   Budget{Unavailable: r.IntN(4), Surge: r.IntN(4), Paused: r.IntN(6) == 0},
+		Going:    max(r.IntN(6)-3, 0),
 		Hold:     r.IntN(6) == 0,
 		Batch:    1 + r.IntN(6),
 	}
@@ -49,21 +50,24 @@ func (f PoolFacts) staying() (all []Member) {
 // kept are the members a plan may go on with: not those that will never start
 // and whose template was mended, nor the first that are stuck.
 func (f PoolFacts) kept() (all []Member) {
-	stuck := 0
+	stuck := f.leaving()
 	for _, m := range f.staying() {
-		mended := m.Refused && !m.Current && f.Template == Present
-		if m.Stuck && !mended {
+		mended, hopeless := m.Refused && !m.Current && f.Template == Present, m.Stuck && m.Word != Ready
+		if hopeless && !mended {
 			stuck++
 		}
-		if !mended && (!m.Stuck || stuck > f.patience()) {
+		if !mended && (!hopeless || stuck > f.patience()) {
 			all = append(all, m)
 		}
 	}
 	return all
 }
 
-// patience is how many stuck members one pass gives up.
+// patience is how many may be on their way out when one that is stuck is given up.
 func (f PoolFacts) patience() int { return max(1, f.Replicas/4) }
+
+// leaving is how many are on their way out.
+func (f PoolFacts) leaving() int { return len(f.Members) - len(f.staying()) + f.Going }
 
 // replaces reports whether old members are replaced in some way.
 func (f PoolFacts) replaces(how Strategy) bool {
@@ -143,9 +147,15 @@ func TestWhatNoPoolEverPlans(t *testing.T) {
 		"no more are made than are missing": func(f PoolFacts, p PoolPlan) bool {
 			return p.Create >= 0 && p.Create <= max(0, f.Replicas-len(f.counting()))
 		},
-		"a rolling update makes no member beyond its surge, those that are leaving included": func(f PoolFacts, p PoolPlan) bool {
-			rolls := f.Strategy == Rolling && !f.Budget.Paused
-			return !rolls || p.Create == 0 || len(f.Members)+p.Create <= f.Replicas+f.Budget.Surge
+		"no member is made beyond the surge, what is left of former ones included": func(f PoolFacts, p PoolPlan) bool {
+			return p.Create == 0 || len(f.Members)+f.Going+p.Create <= f.Replicas+f.Budget.Surge
+		},
+		"none that is free is given up as stuck": func(f PoolFacts, p PoolPlan) bool {
+			return free(f.named(p, Stuck)) == 0
+		},
+		"none that is stuck is given up when more than a quarter would be on its way out": func(f PoolFacts, p PoolPlan) bool {
+			stuck := len(f.named(p, Stuck))
+			return stuck == 0 || stuck+f.leaving() <= f.patience()
 		},
 		"nothing is surplus while some are missing": func(f PoolFacts, p PoolPlan) bool {
 			return p.Create == 0 || len(f.named(p, Surplus)) == 0
@@ -222,7 +232,8 @@ func TestWhatNoPoolEverPlans(t *testing.T) {
 		},
 		"a pool that lacks something does something about it, unless it has to wait": func(f PoolFacts, p PoolPlan) bool {
 			does := p.Create > 0 || len(p.Retire) > 0
-			waits := f.Deleting || f.Hold || f.Template != Present || f.Strategy == Rolling
+			full := len(f.Members)+f.Going >= f.Replicas+f.Budget.Surge
+			waits := f.Deleting || f.Hold || f.Template != Present || f.Strategy == Rolling || full
 			return waits || len(f.counting()) == f.Replicas || does
 		},
 	} {
@@ -249,12 +260,13 @@ func TestAPoolComesToRest(t *testing.T) {
 		f.Deleting, f.Hold, f.Template = false, false, Present
 		for pass := 0; ; pass++ {
 			p := PlanPool(f)
-			if p.Create == 0 && len(p.Retire) == 0 {
+			if p.Create == 0 && len(p.Retire) == 0 && f.leaving() == 0 {
 				break
 			}
 			if pass > 40 {
 				t.Fatalf("seed %d never rests: %+v", seed, p)
 			}
+			f.Going = 0
 			f.Members = slices.DeleteFunc(f.Members, func(m Member) bool { return m.Leaving || p.names(m.Name) })
 			for i := range p.Create {
 				f.Members = append(f.Members, Member{Name: fmt.Sprint("new", pass, "-", i), Current: true})
@@ -269,20 +281,20 @@ func TestAPoolComesToRest(t *testing.T) {
 
 func TestCountPool(t *testing.T) {
 	t.Run("every member is counted where it belongs", func(t *testing.T) {
-		NewWithT(t).Expect(CountPool(PoolFacts{Members: []Member{
+		NewWithT(t).Expect(CountPool(PoolFacts{Going: 2, Members: []Member{
 			{Name: "a", Word: Ready, Current: true},
 			{Name: "b", Word: Ready},
 			{Name: "c", Word: Warming, Current: true},
 			{Name: "d", Word: Warming, Refused: true},
 			{Name: "e", Word: Stale, Current: true},
 			{Name: "f", Word: Ready, Current: true, Refused: true, Leaving: true},
-		}})).To(Equal(PoolCount{Replicas: 5, Ready: 2, Warming: 2, Leaving: 1, Updated: 3, UpdatedReady: 1, Refused: 1}))
+		}})).To(Equal(PoolCount{Replicas: 5, Ready: 2, Warming: 2, Leaving: 3, Updated: 3, UpdatedReady: 1, Refused: 1}))
 	})
 	t.Run("the numbers agree", func(t *testing.T) {
 		for seed := range uint64(2000) {
 			f := randomPool(rand.New(rand.NewPCG(seed, 4)))
 			c := CountPool(f)
-			right := c.Replicas+c.Leaving == len(f.Members) && c.Ready+c.Warming <= c.Replicas &&
+			right := c.Replicas+c.Leaving == len(f.Members)+f.Going && c.Ready+c.Warming <= c.Replicas &&
 				c.UpdatedReady <= min(c.Updated, c.Ready) && c.Updated <= c.Replicas && c.Refused <= c.Replicas
 			once(t, right, f, c)
 		}
@@ -326,7 +338,7 @@ func TestPlanPool(t *testing.T) {
 			PoolFacts{Replicas: 1, Members: []Member{{Name: "a", Word: Warming, Refused: true, Current: true}}}, PoolPlan{}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			row.facts.Template, row.facts.Batch = Present, 10
+			row.facts.Template, row.facts.Batch, row.facts.Budget.Surge = Present, 10, 1
 			NewWithT(t).Expect(PlanPool(row.facts)).To(Equal(row.plan))
 		})
 	}

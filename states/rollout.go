@@ -18,12 +18,12 @@ const (
 // Strategies lists every strategy.
 var Strategies = []Strategy{OnReplenish, Recreate, Rolling}
 
-// A Budget bounds a rolling update, in members.
+// A Budget bounds what a pool does, in members.
 type Budget struct {
-	// Unavailable is how many free members the pool may lack because of it.
+	// Unavailable is how many free members it may lack because of a rolling update.
 	Unavailable int
 	// Surge is how many members it may have too many, those included that are
-	// on their way out.
+	// on their way out until nothing of them is left.
 	Surge int
 	// Paused: nothing is rolled, and the pool goes on as with OnReplenish.
 	Paused bool
@@ -85,13 +85,11 @@ func roll(f PoolFacts, fresh, old []Member) PoolPlan {
 	return plan
 }
 
-// room is how many members may be made: under a rolling update those that are on
-// their way out still take theirs.
+// room is how many members may be made. Those on their way out still take theirs,
+// whatever they leave for: pods that never finish terminating, or members that
+// are deleted as fast as they are made, must not fill a cluster.
 func (f PoolFacts) room() int {
-	if f.strategy() == Rolling {
-		return max(f.Replicas+f.Budget.Surge-len(f.Members), 0)
-	}
-	return f.Batch
+	return max(f.Replicas+f.Budget.Surge-len(f.Members)-f.Going, 0)
 }
 
 // free reports whether a member can still be handed out.

@@ -34,9 +34,13 @@ func TestARolloutTakesItsNextStep(t *testing.T) {
 		{"on replenish, old members stay", PoolFacts{Members: four}, PoolPlan{}},
 		{"on replenish, what is missing is made", PoolFacts{Members: four[:3]}, PoolPlan{Create: 1}},
 		{"recreated, all old members go and as many are made at once",
-			PoolFacts{Strategy: Recreate, Members: four}, PoolPlan{Retire: out("a", "b", "c", "d"), Create: 4}},
+			PoolFacts{Strategy: Recreate, Budget: Budget{Surge: 4}, Members: four}, PoolPlan{Retire: out("a", "b", "c", "d"), Create: 4}},
 		{"recreated, those that are leaving hold nothing up",
-			PoolFacts{Strategy: Recreate, Members: []Member{leaving(old("a")), old("b"), fresh("c")}}, PoolPlan{Retire: out("b"), Create: 3}},
+			PoolFacts{Strategy: Recreate, Budget: Budget{Surge: 4}, Members: []Member{leaving(old("a")), old("b"), fresh("c")}}, PoolPlan{Retire: out("b"), Create: 3}},
+		{"recreated again while the first ones still terminate, it waits for them",
+			PoolFacts{Strategy: Recreate, Budget: Budget{Surge: 4}, Members: four, Going: 4}, PoolPlan{Retire: out("a", "b", "c", "d")}},
+		{"on replenish, pods that do not finish terminating stop it only when there are too many",
+			PoolFacts{Budget: Budget{Surge: 1}, Going: 4}, PoolPlan{Create: 1}},
 		{"rolled, one is given up and one is made beyond the number",
 			PoolFacts{Strategy: Rolling, Budget: budget, Members: four}, PoolPlan{Retire: out("a"), Create: 1}},
 		{"rolled without surge, room is made first",
@@ -53,6 +57,8 @@ func TestARolloutTakesItsNextStep(t *testing.T) {
 			PoolFacts{Strategy: Rolling, Budget: Budget{Unavailable: 2, Surge: 1}, Members: append([]Member{taken(old("x"))}, four[1:]...)}, PoolPlan{Retire: out("b"), Create: 1}},
 		{"rolled, one that is leaving still takes its room",
 			PoolFacts{Strategy: Rolling, Budget: Budget{Surge: 1}, Members: append([]Member{fresh("e"), leaving(old("x"))}, four[1:]...)}, PoolPlan{}},
+		{"rolled, one whose pod still terminates takes its room too",
+			PoolFacts{Strategy: Rolling, Budget: Budget{Surge: 1}, Members: append([]Member{fresh("e")}, four[1:]...), Going: 1}, PoolPlan{}},
 		{"rolled, old ones that are not free go at once",
 			PoolFacts{Strategy: Rolling, Budget: Budget{Surge: 1}, Members: []Member{old("a"), warming(old("b")), old("c"), old("d")}},
 			PoolPlan{Retire: out("b"), Create: 1}},
@@ -64,6 +70,8 @@ func TestARolloutTakesItsNextStep(t *testing.T) {
 		{"paused, it rests as it is", PoolFacts{Strategy: Rolling, Budget: Budget{Unavailable: 1, Surge: 1, Paused: true}, Members: four}, PoolPlan{}},
 		{"paused, what is missing is made",
 			PoolFacts{Strategy: Rolling, Budget: Budget{Surge: 1, Paused: true}, Members: four[:2]}, PoolPlan{Create: 2}},
+		{"paused, there is no more room than while it rolls",
+			PoolFacts{Strategy: Rolling, Budget: Budget{Surge: 1, Paused: true}, Members: four[:2], Going: 2}, PoolPlan{Create: 1}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			row.facts.Template, row.facts.Batch, row.facts.Replicas = Present, 10, 4
@@ -74,7 +82,7 @@ func TestARolloutTakesItsNextStep(t *testing.T) {
 
 func TestAMemberThatIsStuckIsReplacedAFewAtATime(t *testing.T) {
 	g := NewWithT(t)
-	f := PoolFacts{Template: Present, Batch: 10, Replicas: 8}
+	f := PoolFacts{Template: Present, Batch: 10, Replicas: 8, Budget: Budget{Surge: 2}}
 	for i := range 8 {
 		f.Members = append(f.Members, Member{Name: fmt.Sprint(i), Word: Warming, Current: true, Stuck: true})
 	}
@@ -82,8 +90,15 @@ func TestAMemberThatIsStuckIsReplacedAFewAtATime(t *testing.T) {
 	g.Expect(p.Retire).To(HaveLen(2), "a node that blinks must not wipe a pool")
 	g.Expect(p.Retire[0].Reason).To(Equal(Stuck))
 	g.Expect(p.Create).To(Equal(2))
-	f.Hold = true
-	g.Expect(PlanPool(f).Create).To(BeZero(), "creations wait")
+	held := f
+	held.Hold = true
+	g.Expect(PlanPool(held).Create).To(BeZero(), "creations wait")
+	f.Members[0].Leaving = true
+	g.Expect(PlanPool(f).Retire).To(HaveLen(1), "one is on its way out already")
+	f.Members, f.Going = f.Members[1:], 2
+	g.Expect(PlanPool(f).Retire).To(BeEmpty(), "two are, as long as anything of them is left")
+	f.Going = 0
+	g.Expect(PlanPool(f).Retire).To(HaveLen(2), "the next ones go when the first are gone")
 }
 
 func TestAPoolThatShrinksStaysSpread(t *testing.T) {
@@ -109,8 +124,8 @@ func TestARolloutKeepsItsPromises(t *testing.T) {
 			Template: Present, Strategy: Strategies[r.IntN(3)], Batch: 1 + r.IntN(10),
 			Replicas: 1 + r.IntN(8), Budget: Budget{Unavailable: r.IntN(3), Surge: r.IntN(3)},
 		}
-		if f.Budget.Unavailable+f.Budget.Surge == 0 {
-			f.Budget.Surge = 1
+		if f.Budget.Unavailable+f.Budget.Surge == 0 || f.Strategy != Rolling {
+			f.Budget.Surge = 1 + r.IntN(8)
 		}
 		for i := range f.Replicas {
 			f.Members = append(f.Members, old(fmt.Sprint("old", i)))
@@ -138,8 +153,8 @@ func rollRandomly(t *testing.T, seed uint64, r *rand.Rand, f *PoolFacts) {
 		if f.Strategy == Rolling && after < free && after < f.Replicas-f.Budget.Unavailable {
 			t.Fatalf("seed %d: a rollout left %d free of %d, with %d to spare", seed, after, f.Replicas, f.Budget.Unavailable)
 		}
-		if f.Strategy == Rolling && p.Create > 0 && len(f.Members) > f.Replicas+f.Budget.Surge {
-			t.Fatalf("seed %d: %d members of %d and %d surge", seed, len(f.Members), f.Replicas, f.Budget.Surge)
+		if p.Create > 0 && len(f.Members)+f.Going > f.Replicas+f.Budget.Surge {
+			t.Fatalf("seed %d: %d members and what is left of %d, of %d and %d surge", seed, len(f.Members), f.Going, f.Replicas, f.Budget.Surge)
 		}
 		disturb(r, f, calm)
 	}
@@ -155,9 +170,14 @@ func rollRandomly(t *testing.T, seed uint64, r *rand.Rand, f *PoolFacts) {
 
 // disturb lets time pass: pods become ready, leaving ones end, claims take.
 func disturb(r *rand.Rand, f *PoolFacts, calm bool) {
+	f.Going -= min(f.Going, r.IntN(4))
 	f.Members = slices.DeleteFunc(f.Members, func(m Member) bool {
 		taken := !calm && !m.Leaving && m.Word == Ready && r.IntN(12) == 0
-		return taken || m.Leaving && (calm || r.IntN(2) == 0)
+		ends := m.Leaving && (calm || r.IntN(2) == 0)
+		if ends && r.IntN(3) > 0 {
+			f.Going++ // its pod takes longer
+		}
+		return taken || ends
 	})
 	for i, m := range f.Members {
 		if !m.Leaving && m.Word == Warming && (calm || r.IntN(3) == 0) {

@@ -115,7 +115,7 @@ func New(cfg *rest.Config, a *apply.Applier, opts Options) (*Controller, error) 
 	w := &world{
 		opts: opts, log: opts.Log, stores: s, reads: r, apply: a, now: opts.Now,
 		metrics: newMetrics(opts.Metrics), blueprints: &blueprints{made: map[Key]made{}},
-		troubles: newTroubles(), proofs: newProofs(r.meta, s.claims),
+		troubles: newTroubles(), births: newBirths(), proofs: newProofs(r.meta, s.claims),
 	}
 	q := newQueueMetrics(opts.Metrics)
 	w.claims = newLoop("sandboxclaim", opts.Workers.Claims, q, opts.Log)

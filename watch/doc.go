@@ -13,11 +13,12 @@
 //
 // # Who wakes whom
 //
-// A pod wakes its sandbox. A sandbox wakes its owner: the pool that counts it or
-// the claim that holds it. A claim wakes the sandbox it was told of, so that the
-// pod's word follows. A pool wakes the claims that wait for it, a template its
-// pools and their waiting claims. A member that becomes ready wakes exactly one
-// claim, the first in line. Nothing is polled, and no retry has a flat delay.
+// A pod wakes its sandbox, and one that outlives it the pool whose member it was.
+// A sandbox wakes its owner: the pool that counts it or the claim that holds it.
+// A claim wakes the sandbox it was told of, so that the pod's word follows. A
+// pool wakes the claims that wait for it, a template its pools and their waiting
+// claims. A member that becomes ready wakes exactly one claim, the first in line.
+// Nothing is polled, and no retry has a flat delay.
 //
 // # When the watch does not show something
 //

@@ -30,6 +30,10 @@ const (
 	byPool = "pool"
 	// byTemplate finds pools by the namespace and name of their template.
 	byTemplate = "template"
+	// byBirth finds the pods of members by the UID of the pool they were born for.
+	byBirth = "birth"
+	// byUID finds pools.
+	byUID = "uid"
 )
 
 // reads are the connections that informers and consistent reads share; no write
@@ -72,10 +76,11 @@ type stores struct {
 func newStores(r reads, ns string) (*stores, error) {
 	pods := listWatch(r.core.CoreV1().Pods(ns), func(o *metav1.ListOptions) { o.LabelSelector = apply.LabelNameHash })
 	s := &stores{
-		pods:      newStore[*corev1.Pod](informer(pods, &corev1.Pod{}, cache.Indexers{byOwner: ownerIndex})),
+		pods:      newStore[*corev1.Pod](informer(pods, &corev1.Pod{}, cache.Indexers{byOwner: ownerIndex, byBirth: birthIndex})),
 		sandboxes: newStore[*agents.Sandbox](informer(listWatch(r.kiln.Sandboxes(ns), nil), &agents.Sandbox{}, cache.Indexers{byOwner: ownerIndex})),
 		claims:    newStore[*ext.SandboxClaim](informer(listWatch(r.kiln.Claims(ns), nil), &ext.SandboxClaim{}, cache.Indexers{byPool: poolIndex})),
-		pools:     newStore[*ext.SandboxWarmPool](informer(listWatch(r.kiln.Pools(ns), nil), &ext.SandboxWarmPool{}, cache.Indexers{byTemplate: templateIndex})),
+		pools: newStore[*ext.SandboxWarmPool](informer(listWatch(r.kiln.Pools(ns), nil), &ext.SandboxWarmPool{},
+			cache.Indexers{byTemplate: templateIndex, byUID: uidIndex})),
 		templates: newStore[*ext.SandboxTemplate](informer(listWatch(r.kiln.Templates(ns), nil), &ext.SandboxTemplate{}, cache.Indexers{})),
 	}
 	for _, i := range s.informers() {
@@ -145,6 +150,15 @@ func ownerIndex(o any) ([]string, error) {
 	}
 	return nil, nil
 }
+
+func birthIndex(o any) ([]string, error) {
+	if pool := bornFor(o.(*corev1.Pod)); pool != "" {
+		return []string{pool}, nil
+	}
+	return nil, nil
+}
+
+func uidIndex(o any) ([]string, error) { return []string{uidOf(o.(metav1.Object))}, nil }
 
 func poolIndex(o any) ([]string, error) {
 	c := o.(*ext.SandboxClaim)

@@ -65,7 +65,8 @@ func on[T object](c *Controller, s *store[T], do func(change[T])) error {
 	return nil
 }
 
-// podChanged wakes the sandbox a pod belongs to, and the pool that counts it.
+// podChanged wakes the sandbox a pod belongs to, and the pool that counts it, were
+// it only as what is left of a member.
 func (c *Controller) podChanged(p change[*corev1.Pod]) {
 	pod := p.either()
 	owner := metav1.GetControllerOfNoCopy(pod)
@@ -81,6 +82,11 @@ func (c *Controller) podChanged(p change[*corev1.Pod]) {
 	c.sandboxes.wake(key)
 	if ok && isPool(metav1.GetControllerOfNoCopy(s)) {
 		c.wakeOwner(s)
+	}
+	if c.outlives(pod) {
+		for _, p := range c.stores.pools.by(byUID, bornFor(pod)) {
+			c.pools.wake(keyOf(p))
+		}
 	}
 }
 

@@ -97,6 +97,9 @@ func (l pools) see(ctx context.Context, key Key) (poolSight, bool) {
 		sight.members[s.Name] = s
 		f.Members = append(f.Members, l.member(s, &sight))
 	}
+	// After the members, so that one whose sandbox ends meanwhile counts twice
+	// rather than not at all.
+	f.Going = l.going(pool)
 	sight.hold = l.troubles.wait(pool.UID, f.Replicas+vainFree, l.now())
 	sight.soon(sight.hold)
 	f.Hold = sight.hold > 0

@@ -17,16 +17,19 @@ var quarter = intstr.FromString("25%")
 
 const progressDeadline = 600 * time.Second
 
-// strategyOf reads a pool's update strategy.
+// strategyOf reads a pool's update strategy. Where all may be replaced at once
+// they need their room a second time, until they are gone. Where nothing is
+// replaced, members that end make room for a few: a node whose pods never finish
+// terminating does not stop the pool, and a runaway stays small.
 func strategyOf(p *ext.SandboxWarmPool) (states.Strategy, states.Budget) {
 	switch p.Spec.UpdateStrategy.Type {
 	case ext.Recreate:
-		return states.Recreate, states.Budget{}
+		return states.Recreate, states.Budget{Surge: replicas(p)}
 	case ext.Rolling:
 		return states.Rolling, budgetOf(p)
 	case ext.OnReplenish:
 	}
-	return states.OnReplenish, states.Budget{}
+	return states.OnReplenish, states.Budget{Surge: share(nil, replicas(p), true)}
 }
 
 // budgetOf works out a pool's budget in members. A share that may be missing is
@@ -85,6 +88,9 @@ func (l pools) rolling(sight poolSight, n states.PoolCount) bool {
 // and when to look again.
 func (l pools) rollout(sight poolSight, n states.PoolCount) (metav1.Condition, time.Duration) {
 	far := fmt.Sprintf("%d of %d members are of the current revision, %d of them ready", n.Updated, sight.facts.Replicas, n.UpdatedReady)
+	if n.Leaving > 0 {
+		far += fmt.Sprintf(", and %d are leaving", n.Leaving)
+	}
 	if sight.facts.Strategy == states.Rolling && sight.facts.Budget.Paused {
 		return condition(condProgressing, metav1.ConditionUnknown, "Paused", far+"; spec.updateStrategy.rollingUpdate.paused holds the rollout"), 0
 	}

@@ -65,6 +65,12 @@ func (l sandboxes) createPod(ctx context.Context, s *agents.Sandbox, known *aske
 			return err
 		}
 	}
+	l.births.begin(s)
+	defer l.wakeOwner(s) // a pool counts it, should the sandbox be no more
+	defer l.births.end(s)
+	if !l.exists(keyOf(s), s.UID) {
+		return nil // it ended before its pool could know that a pod comes
+	}
 	pod, err := l.apply.CreatePod(ctx, s)
 	switch {
 	case errors.Is(err, apply.ErrRefused):

@@ -25,6 +25,7 @@ type world struct {
 	blueprints *blueprints
 	proofs     *proofs
 	troubles   *troubles
+	births     *births
 	now        func() time.Time
 
 	claims, sandboxes, pools, templates *loop

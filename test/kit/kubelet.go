@@ -21,6 +21,7 @@ type Kubelet struct {
 
 	mu      sync.Mutex
 	holding bool            // pods stay pending until they are released by name
+	lingers bool            // deleted pods do not finish terminating
 	free    map[string]bool // those released
 	unready map[string]bool
 	failed  map[string]bool
@@ -57,6 +58,13 @@ func (k *Kubelet) Release(pods ...string) {
 		}
 	})
 }
+
+// Linger keeps deleted pods from going: those that have a node run out a grace
+// period that does not end.
+func (k *Kubelet) Linger() { k.set(func() { k.lingers = true }) }
+
+// LetGo lets deleted pods go, those that lingered and all to come.
+func (k *Kubelet) LetGo() { k.set(func() { k.lingers = false }) }
 
 // Blink has a pod lose its readiness, or win it back.
 func (k *Kubelet) Blink(pod string, ready bool) { k.set(func() { k.unready[pod] = !ready }) }
@@ -115,6 +123,8 @@ func (k *Kubelet) step(ctx context.Context, name string) error {
 	switch {
 	case pod == nil:
 		return nil
+	case pod.DeletionTimestamp != nil && k.keeps():
+		return nil
 	case pod.DeletionTimestamp != nil:
 		return k.w.Pods().Delete(ctx, name, metav1.DeleteOptions{
 			GracePeriodSeconds: new(int64), Preconditions: metav1.NewUIDPreconditions(string(pod.UID)),
@@ -130,6 +140,12 @@ func (k *Kubelet) step(ctx context.Context, name string) error {
 		return nil
 	}
 	return k.report(ctx, pod, phase, ready)
+}
+
+func (k *Kubelet) keeps() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.lingers
 }
 
 // wants is what a pod's status should be.

@@ -21,22 +21,26 @@ func (j *rolloutJudge) least() int {
 	return least
 }
 
-// most is how many members there may be. While the rollout is paused nothing
-// bounds those on their way out.
-func (j *rolloutJudge) most() (most int, bound bool) {
-	bound = true
+// most is how many members there may be.
+func (j *rolloutJudge) most() (most int) {
 	for _, p := range j.specs {
 		_, surge := j.budget(p)
 		most = max(most, int(*p.Spec.Replicas)+surge)
-		bound = bound && !p.Spec.UpdateStrategy.RollingUpdate.Paused
 	}
-	return most, bound
+	return most
 }
 
-// budgetOf is a pool's budget in members: a share that may be missing is rounded
-// down, one that may be too many is rounded up, and one of the two is at least 1.
+// budgetOf is a pool's budget in members. Recreated, all may be missing and be
+// there twice; otherwise a share that may be missing is rounded down, one that may
+// be too many is rounded up, and one of the two is at least 1.
 func budgetOf(p *ext.SandboxWarmPool) (unavailable, surge int) {
 	r, all := p.Spec.UpdateStrategy.RollingUpdate, int(*p.Spec.Replicas)
+	switch p.Spec.UpdateStrategy.Type {
+	case ext.Recreate:
+		return all, all
+	case ext.OnReplenish, "":
+		return all, (all + 3) / 4
+	}
 	unavailable, _ = intstr.GetScaledValueFromIntOrPercent(r.MaxUnavailable, all, false)
 	surge, _ = intstr.GetScaledValueFromIntOrPercent(r.MaxSurge, all, true)
 	if unavailable+surge == 0 {

@@ -11,7 +11,7 @@ import (
 
 // event is the next thing that happens to a rollout.
 func (r *rollout) event() {
-	switch n := r.rnd.IntN(20); {
+	switch n := r.rnd.IntN(22); {
 	case n < 4:
 		r.retemplate()
 	case n < 10:
@@ -32,6 +32,12 @@ func (r *rollout) event() {
 	case n < 19:
 		if pod := r.one(r.warm()); pod != "" {
 			r.Kubelet.Blink(pod, false)
+		}
+	case n < 21:
+		if r.lingers = !r.lingers; r.lingers {
+			r.Kubelet.Linger()
+		} else {
+			r.Kubelet.LetGo()
 		}
 	default:
 		if pod := r.one(r.warm()); pod != "" {

@@ -16,9 +16,10 @@ import (
 	"github.com/kiln-sandbox/kiln/test/kit"
 )
 
-// A rolloutJudge walks through the life of a pool that rolls, event by event,
-// and notes each that breaks its budget: a free member given up although too few
-// would be left, a member made although there were too many.
+// A rolloutJudge walks through the life of a pool, event by event, and notes each
+// that breaks its budget: a free member given up although too few would be left, a
+// member made although there were too many. A member is there until the last of it
+// is gone: the sandbox, and then the pod.
 //
 // The controller acts on what it knows. A spec counts from the moment it stands
 // on the server until the pool's status says that a later one was observed: what
@@ -30,6 +31,7 @@ type rolloutJudge struct {
 	budget  func(*ext.SandboxWarmPool) (unavailable, surge int)
 	writes  []kit.Write
 	members map[types.UID]*agents.Sandbox // the pool's, those on their way out included
+	former  map[types.UID]bool            // sandboxes that were the pool's to their end
 	pods    map[string]*corev1.Pod
 	lives   map[string]int         // how many pods have had a name
 	specs   []*ext.SandboxWarmPool // those that may be acted on
@@ -44,7 +46,8 @@ type rolloutJudge struct {
 func judgeRollout(history []kit.Change, writes []kit.Write, pool *ext.SandboxWarmPool, budget func(*ext.SandboxWarmPool) (int, int)) *rolloutJudge {
 	j := &rolloutJudge{
 		pool: pool, budget: budget, writes: writes,
-		members: map[types.UID]*agents.Sandbox{}, pods: map[string]*corev1.Pod{}, lives: map[string]int{},
+		members: map[types.UID]*agents.Sandbox{}, former: map[types.UID]bool{},
+		pods: map[string]*corev1.Pod{}, lives: map[string]int{},
 	}
 	for _, c := range history {
 		free := j.free()
@@ -75,10 +78,14 @@ func (j *rolloutJudge) spec(p *ext.SandboxWarmPool) {
 }
 
 func (j *rolloutJudge) pod(p *corev1.Pod, gone bool) {
-	if was := j.pods[p.Name]; was == nil || was.UID != p.UID {
-		j.lives[p.Name]++
-	}
+	was := j.pods[p.Name]
 	j.pods[p.Name] = p
+	if was == nil || was.UID != p.UID {
+		j.lives[p.Name]++
+		if j.left(p) { // it comes after its sandbox has gone
+			j.count(kit.Change{Object: p})
+		}
+	}
 	if gone {
 		delete(j.pods, p.Name)
 	}
@@ -87,6 +94,7 @@ func (j *rolloutJudge) pod(p *corev1.Pod, gone bool) {
 func (j *rolloutJudge) sandbox(s *agents.Sandbox, c kit.Change) {
 	was := j.members[s.UID]
 	if by := metav1.GetControllerOf(s); by == nil || by.UID != j.pool.UID || c.Gone {
+		j.former[s.UID] = was != nil && c.Gone
 		delete(j.members, s.UID)
 		return
 	}
@@ -95,8 +103,25 @@ func (j *rolloutJudge) sandbox(s *agents.Sandbox, c kit.Change) {
 		return
 	}
 	j.made++
-	if most, bound := j.most(); bound && len(j.members) > most {
-		j.wrong(c, "the pool has %d members, and may have %d", len(j.members), most)
+	j.count(c)
+}
+
+// left reports whether a pod is all that there is of a former member.
+func (j *rolloutJudge) left(p *corev1.Pod) bool {
+	by := metav1.GetControllerOf(p)
+	return by != nil && j.former[by.UID]
+}
+
+// count counts the members and the pods of former ones, when another is made.
+func (j *rolloutJudge) count(made kit.Change) {
+	going := 0
+	for _, p := range j.pods {
+		if j.left(p) {
+			going++
+		}
+	}
+	if most := j.most(); len(j.members)+going > most {
+		j.wrong(made, "the pool has %d members, and %d pods of former ones; it may have %d", len(j.members), going, most)
 	}
 }
 

@@ -62,16 +62,17 @@ func TestTheJudgeOfRolloutsSeesWhatBreaksABudget(t *testing.T) {
 // A rollout is one random story of a pool that rolls, told by a seed.
 type rollout struct {
 	*kit.World
-	t      *testing.T
-	c      *kit.Controller
-	rnd    *rand.Rand
-	seed   uint64
-	pool   string
-	size   int32
-	image  int
-	claims []string // those that live
-	made   int
-	paused bool
+	t       *testing.T
+	c       *kit.Controller
+	rnd     *rand.Rand
+	seed    uint64
+	pool    string
+	size    int32
+	image   int
+	claims  []string // those that live
+	made    int
+	paused  bool
+	lingers bool
 }
 
 func newRollout(t *testing.T, w *kit.World, c *kit.Controller, seed uint64) *rollout {
@@ -98,6 +99,7 @@ func (r *rollout) play() *rolloutJudge {
 	}
 	r.Pause(r.pool, false)
 	r.Kubelet.Mend()
+	r.Kubelet.LetGo()
 	r.Await(kit.All(kit.Fresh(r.pool, r.Revision(r.pool)), kit.Right(r.pool, int(r.size), r.claims...)))
 	j := judgeRollout(r.History(), r.c.Wire.Writes()[since:], r.Pool(r.pool), budgetOf)
 	for _, wrong := range j.wrongs {

@@ -2,6 +2,8 @@ package suite
 
 import (
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,7 +21,17 @@ import (
 // impatient gives members a second to become ready.
 func impatient(o *watch.Options) { o.Grace = time.Second }
 
-// all wishes for a pool to have a number of members, ready or not.
+// A clock is one that a test puts forward.
+type clock struct{ ahead atomic.Int64 }
+
+func (c *clock) forward(by time.Duration) { c.ahead.Add(int64(by)) }
+
+func (c *clock) now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
+
+// keep has a controller go by the clock.
+func (c *clock) keep(o *watch.Options) { o.Now = c.now }
+
+// members wishes for a pool to have a number of members, ready or not.
 func members(pool string, n int) kit.Wish {
 	return func(s *kit.Sight) error {
 		if got := len(s.Members(pool)); got != n {
@@ -48,24 +60,85 @@ func TestAMemberThatNeverBecomesReadyIsReplaced(t *testing.T) {
 	w.Await(kit.Right("p", 2))
 }
 
+func TestALaunchThatTakesLongIsToldSoonerWhereSomebodyWaits(t *testing.T) {
+	t.Parallel()
+	w := kit.New(t)
+	var at clock
+	at.forward(30 * time.Second)
+	w.Controller(at.keep)
+	w.Kubelet.Hold()
+	w.Create(kit.Template("t"), kit.Pool("p", 1), kit.Sandbox("mine"))
+	w.Await(counted("p", 1, 0))
+	w.Await(sandboxSays("mine", "DependenciesNotReady", ""))
+	member := w.Members("p")[0]
+	if told := w.Sandbox(member).Status.Conditions; len(told) > 0 {
+		t.Errorf("after half a minute nobody needs to know this: %+v", told)
+	}
+	at.forward(time.Minute)
+	w.LabelPod(member, "look", "again")
+	w.Await(sandboxSays(member, "DependenciesNotReady", "Pending"))
+	w.Kubelet.Release()
+	w.Await(kit.Full("p", 1))
+}
+
+func TestANodeThatIsAwayForTooLongCostsAPoolAQuarterAndTheOthersComeBack(t *testing.T) {
+	t.Parallel()
+	w := kit.New(t)
+	var at clock
+	c := w.Controller(at.keep)
+	w.Create(kit.Template("t"), kit.Pool("p", 8))
+	w.Await(kit.Full("p", 8))
+	before := w.Members("p")
+	w.Kubelet.Linger()
+	for _, pod := range before {
+		w.Kubelet.Blink(pod, false)
+	}
+	w.Await(counted("p", 8, 0))
+	for _, member := range before {
+		w.Await(sandboxSays(member, "DependenciesNotReady", "not Ready"))
+	}
+	at.forward(time.Hour)
+	for _, paused := range []bool{false, true} { // each time it looks again, and says so
+		w.Repool("p", fmt.Sprintf(`{"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"paused":%t}}}`, paused))
+		w.Await(standing(8, 8, 2), counted("p", 8, 2))
+	}
+	if n := c.Wire.Count("sandbox", "retire"); n != 2 {
+		t.Errorf("%d members were given up, and 2 is a quarter", n)
+	}
+	w.Kubelet.Mend()
+	w.Await(kit.Full("p", 8))
+	w.Kubelet.LetGo()
+	w.Await(kit.Right("p", 8))
+	stayed := slices.DeleteFunc(w.Members("p"), func(m string) bool { return !slices.Contains(before, m) })
+	if len(stayed) != 6 {
+		t.Errorf("%q are still there of %q; 6 should be", stayed, before)
+	}
+}
+
 func TestAMemberThatHasNoRoomIsHeldAndThePoolSaysSo(t *testing.T) {
 	t.Parallel()
 	w := kit.New(t)
-	w.Controller(impatient)
+	var at clock
+	w.Controller(at.keep)
 	w.Kubelet.Hold()
 	w.Create(kit.Template("t"), kit.Pool("p", 1))
 	var pod string
 	w.Await(func(s *kit.Sight) error {
-		for name := range s.Pods {
-			pod = name
-			return nil
+		for name, p := range s.Pods {
+			if pod = name; p.Spec.NodeName != "" {
+				return nil // the server itself says True of a pod that gets its node
+			}
 		}
-		return fmt.Errorf("there is no pod")
+		return fmt.Errorf("there is no pod that has a node")
 	})
-	schedulerSays(t, w, pod, `"status":"False","reason":"Unschedulable","message":"0/3 nodes are available"`)
+	schedulerSays(t, w, &at, pod, `"status":"False","reason":"Unschedulable","message":"0/3 nodes are available"`)
 	w.Await(poolSays("p", "Degraded", "Unschedulable", "0/3 nodes are available"))
+	at.forward(time.Hour)
+	schedulerSays(t, w, &at, pod, `"status":"False","reason":"Unschedulable","message":"0/4 nodes are available"`)
+	w.Await(poolSays("p", "Degraded", "Unschedulable", "0/4 nodes are available"))
 	NewWithT(t).Eventually(func() int { return w.Events("p", "WarmPoolNotProgressing") }, "30s").Should(Equal(1))
-	schedulerSays(t, w, pod, `"status":"True"`)
+	schedulerSays(t, w, &at, pod, `"status":"True"`)
+	w.Await(poolSays("p", "Degraded", "AsExpected", ""))
 	w.Kubelet.Release()
 	w.Await(kit.All(kit.Right("p", 1), poolSays("p", "Degraded", "AsExpected", "")))
 	w.Look(func(s *kit.Sight) { NewWithT(t).Expect(s.Pods).To(HaveKey(pod), "it was held, not replaced") })
@@ -73,9 +146,10 @@ func TestAMemberThatHasNoRoomIsHeldAndThePoolSaysSo(t *testing.T) {
 }
 
 // schedulerSays writes what the scheduler would of a pod.
-func schedulerSays(t *testing.T, w *kit.World, pod, what string) {
+func schedulerSays(t *testing.T, w *kit.World, at *clock, pod, what string) {
 	t.Helper()
-	patch := fmt.Appendf(nil, `{"status":{"conditions":[{"type":"PodScheduled",%s}]}}`, what)
+	patch := fmt.Appendf(nil, `{"status":{"conditions":[{"type":"PodScheduled","lastTransitionTime":%q,%s}]}}`,
+		at.now().UTC().Format(time.RFC3339), what)
 	_, err := w.Pods().Patch(w.Context(), pod, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 }
