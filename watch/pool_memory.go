@@ -24,9 +24,10 @@ type poolMemory struct {
 	due map[types.UID]time.Time
 	// refusal is what the server said to the last creation, if it refused.
 	refusal map[types.UID]string
-	// paces are how far each rollout has come, and since when.
+	// paces are how far each rollout has come, and since when; there is the revision
+	// that each pool has been all of, and has not left. What the status says of them
+	// counts after a restart.
 	paces map[types.UID]pace
-	// there is the revision that each pool has last been all of.
 	there map[types.UID]string
 }
 

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
@@ -81,7 +81,7 @@ func (l pools) rolling(sight poolSight, n states.PoolCount) bool {
 		return false
 	}
 	there := n.UpdatedReady >= sight.facts.Replicas && n.Updated == n.Replicas
-	return !l.memory.arrived(sight.pool.UID, sight.blueprint.For(sight.pool), there)
+	return !l.memory.arrived(sight.pool, sight.blueprint.For(sight.pool), there)
 }
 
 // rollout is the Progressing condition of a pool that is replacing old members,
@@ -95,9 +95,9 @@ func (l pools) rollout(sight poolSight, n states.PoolCount) (metav1.Condition, t
 		return condition(condProgressing, metav1.ConditionUnknown, "Paused", far+"; spec.updateStrategy.rollingUpdate.paused holds the rollout"), 0
 	}
 	deadline := deadlineOf(sight.pool)
-	left := deadline - l.memory.still(sight.pool.UID, step{sight.blueprint.For(sight.pool), n.UpdatedReady}, l.now())
+	left := deadline - l.memory.still(sight.pool, step{sight.blueprint.For(sight.pool), n.UpdatedReady}, l.now())
 	if left <= 0 {
-		return condition(condProgressing, metav1.ConditionFalse, "ProgressDeadlineExceeded",
+		return condition(condProgressing, metav1.ConditionFalse, reasonDeadline,
 			fmt.Sprintf("%s, and no other has become ready for %s; the old members stay: mend the template", far, deadline)), 0
 	}
 	return condition(condProgressing, metav1.ConditionTrue, "RollingOut", far), left
@@ -105,13 +105,33 @@ func (l pools) rollout(sight poolSight, n states.PoolCount) (metav1.Condition, t
 
 // arrived reports whether a pool has once been all of a revision, and notes that
 // it is.
-func (m *poolMemory) arrived(pool types.UID, revision string, now bool) bool {
+func (m *poolMemory) arrived(pool *ext.SandboxWarmPool, revision string, now bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if now {
-		m.there[pool] = revision
+	had, known := m.there[pool.UID]
+	if !known {
+		had = toldThere(pool.Status)
 	}
-	return m.there[pool] == revision
+	switch {
+	case now:
+		had = revision
+	case had != revision:
+		had = "" // it has left, and would have to arrive once more
+	}
+	m.there[pool.UID] = had
+	return had == revision
+}
+
+// toldThere is the revision that a pool had arrived at, as its status says it. What
+// is in a pool's way is a reason too, and tells nothing.
+func toldThere(s ext.SandboxWarmPoolStatus) string {
+	if c := meta.FindStatusCondition(s.Conditions, condProgressing); c != nil && s.UpdatedReplicas == s.Replicas {
+		switch c.Reason {
+		case reasonComplete, reasonWarming, reasonScaling:
+			return s.CurrentRevision
+		}
+	}
+	return ""
 }
 
 // A step is how far a rollout has come.
@@ -127,11 +147,26 @@ type pace struct {
 }
 
 // still returns how long a pool's rollout has been at a step.
-func (m *poolMemory) still(pool types.UID, s step, now time.Time) time.Duration {
+func (m *poolMemory) still(pool *ext.SandboxWarmPool, s step, now time.Time) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if had, ok := m.paces[pool]; !ok || had.step != s {
-		m.paces[pool] = pace{s, now}
+	had, known := m.paces[pool.UID]
+	if !known {
+		had = toldPace(pool.Status)
 	}
-	return now.Sub(m.paces[pool].at)
+	if had.step != s {
+		had = pace{s, now}
+	}
+	m.paces[pool.UID] = had
+	return now.Sub(had.at)
+}
+
+// toldPace is the step at which a rollout has been for too long, as the pool's
+// status says it: for longer than any deadline.
+func toldPace(s ext.SandboxWarmPoolStatus) pace {
+	c := meta.FindStatusCondition(s.Conditions, condProgressing)
+	if c == nil || c.Reason != reasonDeadline {
+		return pace{}
+	}
+	return pace{step: step{s.CurrentRevision, int(s.UpdatedReadyReplicas)}}
 }
