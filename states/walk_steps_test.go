@@ -546,6 +546,13 @@ func (s *stroll) pool(l int) {
 			Replicas: int(s.w.replicas), Template: Present, Batch: members, Members: make([]Member, 0, members),
 			Strategy: s.strategy, Budget: s.budget,
 		}
+		switch s.strategy { // as every pool has it that does not say
+		case OnReplenish:
+			f.Budget.Surge = (f.Replicas + 3) / 4
+		case Recreate:
+			f.Budget.Surge = f.Replicas
+		case Rolling:
+		}
 		for i := range members {
 			if v.sandbox[i]&holderBits != byPool {
 				continue
