@@ -31,9 +31,11 @@ type claimSight struct {
 // for that step only.
 type inquiry struct {
 	sandbox, pool, template states.Presence
-	// view is how new the stores are for the claim as it was at version, when the
-	// step first saw it: a note of our own makes no claim newer.
+	// view is how new the stores are, by the proof that was asked for, for the claim
+	// as it was at version, when the step first saw it: a note of our own makes no
+	// claim newer.
 	view    states.View
+	proof   subject
 	version string
 	// clash is why its own sandbox could not be made; again says that trying
 	// once more may help, which no event would tell.
@@ -92,8 +94,8 @@ func (l claims) see(key Key, known *inquiry) (claimSight, bool) {
 		f.Invalid = sight.fault.reason != "" || known.clash != ""
 	}
 	// Should the pool be gone, nobody knows whether it was strict.
-	f.Strict, f.View = !hasPool || strict(pool), l.view(known)
-	f.Outdated = sight.sandbox != nil && !l.madeFrom(l.madeOf(sight), sight.sandbox, pool)
+	f.Strict, f.View = !hasPool || strict(pool), l.view(sight, known)
+	f.Outdated = sight.sandbox != nil && !l.madeFrom(proofOf(sight).template, sight.sandbox, pool)
 	l.consult(&sight, &f)
 	sight.facts = f
 	sight.status = l.wants(sight)

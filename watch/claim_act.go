@@ -69,11 +69,9 @@ func (l claims) adopt(ctx context.Context, sight claimSight, known *inquiry) err
 // proveBeside proves beside another write. A failure holds nothing up: the claim
 // asks again before it is told.
 func (l claims) proveBeside(ctx context.Context, sight claimSight, known *inquiry) {
-	view, err := l.prove(ctx, sight, known.version)
-	if err != nil {
+	if err := l.prove(ctx, sight, known); err != nil {
 		l.log.Debug("prove", "claim", keyOf(sight.claim).String(), "err", err)
 	}
-	known.view = view
 }
 
 // refuse gives an outdated sandbox up. Its own loop retires it then, for nobody

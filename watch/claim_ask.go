@@ -14,11 +14,11 @@ func (l claims) inquire(ctx context.Context, sight claimSight, known *inquiry) (
 	case sight.facts.Told, sight.facts.State != states.Binding:
 		known.sandbox, err = l.fate(ctx, sight.claim)
 	case sight.sandbox != nil:
-		known.view, err = l.prove(ctx, sight, known.version)
+		err = l.prove(ctx, sight, known)
 	case sight.facts.Pool == states.Unseen:
 		known.pool, err = ask(ctx, l.stores.pools, l.reads.kiln.Pools(ns), poolOf(sight.claim))
 	case sight.facts.Template != states.Unseen:
-		known.view, err = l.prove(ctx, sight, known.version)
+		err = l.prove(ctx, sight, known)
 	default:
 		known.template, err = ask(ctx, l.stores.templates, l.reads.kiln.Templates(ns), templateOf(sight.pool))
 	}

@@ -146,12 +146,12 @@ func (c *Controller) poolChanged(p change[*ext.SandboxWarmPool]) {
 	if !p.hasIs {
 		c.memory.forget(pool.UID)
 		c.troubles.forget(pool.UID)
-		c.proofs.forget(keyOf(pool))
 	}
 	if p.hasIs && p.hadWas && p.was.Generation == p.is.Generation && p.was.UID == p.is.UID &&
 		p.was.Annotations[apply.NoteMetadata] == p.is.Annotations[apply.NoteMetadata] {
 		return
 	}
+	c.proofs.forget(keyOf(pool))
 	c.reshelve(pool)
 	c.wakeWaiting(keyOf(pool))
 }

@@ -42,39 +42,56 @@ func strict(p *ext.SandboxWarmPool) bool {
 	return false
 }
 
-// view says how new what the stores show is for a claim.
-func (l claims) view(known *inquiry) states.View {
+// view says how new what the stores show is for a claim. A proof is of one pool
+// and one template: should the claim come to need others, they are not proven.
+func (l claims) view(sight claimSight, known *inquiry) states.View {
 	passed := l.stores.pools.reached(known.version) && l.stores.templates.reached(known.version)
-	if known.view == states.Unproven && (passed || l.opts.Credulous) {
+	switch {
+	case known.view != states.Unproven && known.proof == proofOf(sight):
+		return known.view
+	case passed, l.opts.Credulous:
 		return states.Proven
 	}
-	return known.view
+	return states.Unproven
 }
 
 // prove asks the server whether the stores show a claim's pool and template as
 // they were when the claim was made, or later. That there is none is a view too.
-func (l claims) prove(ctx context.Context, sight claimSight, version string) (states.View, error) {
+func (l claims) prove(ctx context.Context, sight claimSight, known *inquiry) error {
+	of := proofOf(sight)
+	known.proof, known.view = of, states.Unproven
 	if sight.pool == nil { // no event of the template would wake the claim: it is read itself
-		_, err := ask(ctx, l.stores.templates, l.reads.kiln.Templates(sight.claim.Namespace), l.madeOf(sight))
-		return states.Proven, err
+		if _, err := ask(ctx, l.stores.templates, l.reads.kiln.Templates(of.template.Namespace), of.template); err != nil {
+			return err
+		}
+		known.view = states.Proven
+		return nil
 	}
-	r, err := l.proofs.from(ctx, version, subject{poolOf(sight.claim), l.madeOf(sight)})
+	r, err := l.proofs.from(ctx, known.version, of)
 	if err != nil {
-		return states.Unproven, err
+		return err
 	}
-	if behind(l.stores.pools, poolOf(sight.claim), r.pool, version) || behind(l.stores.templates, l.madeOf(sight), r.template, version) {
-		return states.Behind, nil
+	known.view = states.Proven
+	if behind(l.stores.pools, of.pool, r.pool, known.version) || behind(l.stores.templates, of.template, r.template, known.version) {
+		known.view = states.Behind
 	}
-	return states.Proven, nil
+	return nil
 }
 
-// madeOf is the template that a claim's sandbox is, or will be, made from. Should
-// the pool be gone, the sandbox still says which.
-func (l claims) madeOf(sight claimSight) Key {
-	if sight.pool == nil {
-		return Key{Namespace: sight.claim.Namespace, Name: sight.sandbox.Annotations[apply.NoteTemplate]}
+// A subject is what a proof is about.
+type subject struct{ pool, template Key }
+
+// proofOf is the pool of a claim and the template that its sandbox is, or will be,
+// made from. Should the pool be gone, the sandbox still says which.
+func proofOf(sight claimSight) subject {
+	of := subject{pool: poolOf(sight.claim)}
+	switch {
+	case sight.pool != nil:
+		of.template = templateOf(sight.pool)
+	case sight.sandbox != nil:
+		of.template = Key{Namespace: sight.claim.Namespace, Name: sight.sandbox.Annotations[apply.NoteTemplate]}
 	}
-	return templateOf(sight.pool)
+	return of
 }
 
 // A shower shows objects of a kind, as far as it has come.
@@ -100,9 +117,6 @@ func behind[T object](s shower[T], key Key, is *metav1.PartialObjectMetadata, ve
 	}
 	return !atLeast(had.GetResourceVersion(), is.ResourceVersion)
 }
-
-// A subject is what a proof is about.
-type subject struct{ pool, template Key }
 
 // A reading is what the server said of a subject; nil stands for what is not there.
 type reading struct {

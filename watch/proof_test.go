@@ -7,9 +7,12 @@ import (
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 
 	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
+	"github.com/kiln-sandbox/kiln/states"
 )
 
 // shown is a store that has come to a version, and may show one pool.
@@ -125,4 +128,24 @@ func TestAReadThatFailsIsAskedAgain(t *testing.T) {
 	fails = false
 	_, err = p.from(t.Context(), "5", subject{})
 	g.Expect(err).NotTo(HaveOccurred())
+}
+
+// A pool may be pointed at another template in the middle of a step.
+func TestAProofIsOfOnePoolAndOneTemplate(t *testing.T) {
+	g := NewWithT(t)
+	quiet := func(kind runtime.Object) cache.SharedIndexInformer { return informer(&cache.ListWatch{}, kind, nil) }
+	l := claims{&world{stores: &stores{
+		pools:     newStore[*ext.SandboxWarmPool](quiet(&ext.SandboxWarmPool{})),
+		templates: newStore[*ext.SandboxTemplate](quiet(&ext.SandboxTemplate{})),
+	}}}
+	sight := claimSight{claim: &ext.SandboxClaim{}, pool: &ext.SandboxWarmPool{}}
+	sight.pool.Spec.TemplateRef.Name = "t"
+	for _, view := range states.Views {
+		known := &inquiry{view: view, proof: proofOf(sight), version: "5"}
+		g.Expect(l.view(sight, known)).To(Equal(view))
+		other := sight
+		other.pool = sight.pool.DeepCopy()
+		other.pool.Spec.TemplateRef.Name = "u"
+		g.Expect(l.view(other, known)).To(Equal(states.Unproven))
+	}
 }
