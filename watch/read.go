@@ -16,13 +16,19 @@ type getter[T object] interface {
 
 // ask reads one object from the API server itself: a read without a resource
 // version is answered from the quorum, not from a cache. What it learns goes
-// into the store, so that the next look does not need to ask again.
+// into the store, so that the next look does not need to ask again. That there is
+// none is said of the time of the question: what the store shows only since then
+// was made since then.
 func ask[T object](ctx context.Context, s *store[T], c getter[T], key Key) (states.Presence, error) {
+	before, had := s.get(key)
 	o, err := c.Get(ctx, key.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		if had, ok := s.get(key); ok {
-			s.bury(had)
+		if had {
+			s.bury(before)
+		}
+		if _, ok := s.get(key); ok {
+			return states.Present, nil
 		}
 		return states.Missing, nil
 	case err != nil:

@@ -105,9 +105,13 @@ func (s *store[T]) put(o T) {
 }
 
 // bury takes in that the API server says an object, as it was seen, is gone.
+// Another one that has its name by now is none of that.
 func (s *store[T]) bury(o T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if is, ok := s.newest(keyOf(o)); ok && is.GetUID() != o.GetUID() {
+		return
+	}
 	s.ahead[keyOf(o)] = entry[T]{object: o, gone: true}
 	s.newest(keyOf(o))
 }
