@@ -125,7 +125,7 @@ func everyConfiguration(t *testing.T) []configuration {
 		{"claim-status-refused", states.Claimant, "claimstatus", claimStatusConfig(claim, refusal(&ext.SandboxClaim{}, member))},
 		{"claim-status", states.Claimant, "claimstatus", claimStatusConfig(claim, claim.Status)},
 		{"pool-status", states.Pooler, "poolstatus", poolStatusConfig(aPool(), ext.SandboxWarmPoolStatus{
-			Replicas: 2, Selector: "a=b", CurrentRevision: "r", Conditions: claim.Status.Conditions,
+			Replicas: 2, Selector: "a=b", CurrentRevision: "r", ObservedTemplateGeneration: 3, Conditions: claim.Status.Conditions,
 		})},
 	}
 	a := &Applier{opts: Options{SafeToEvict: true}}

@@ -20,6 +20,7 @@ func poolStatusConfig(pool *ext.SandboxWarmPool, want ext.SandboxWarmPoolStatus)
 			WithCurrentRevision(want.CurrentRevision).
 			WithSelector(want.Selector).
 			WithObservedGeneration(want.ObservedGeneration).
+			WithObservedTemplateGeneration(want.ObservedTemplateGeneration).
 			WithConditions(conditions(want.Conditions)...))
 }
 

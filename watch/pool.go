@@ -30,6 +30,8 @@ type poolSight struct {
 	pool      *ext.SandboxWarmPool
 	members   map[string]*agents.Sandbox
 	blueprint apply.Blueprint
+	// template is the generation of the template that the blueprint is of.
+	template int64
 	// fault is why the template can not be used, and unread why it is not even
 	// known.
 	fault  string
@@ -89,6 +91,7 @@ func (l pools) see(ctx context.Context, key Key) (poolSight, bool) {
 	}
 	if template != nil {
 		var err error
+		sight.template = template.Generation
 		if sight.blueprint, err = l.blueprints.of(template); err != nil {
 			sight.fault, f.Template = err.Error(), states.Unseen
 		}

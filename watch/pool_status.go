@@ -16,14 +16,16 @@ import (
 	"github.com/kiln-sandbox/kiln/states"
 )
 
-// report writes the status once it has been out of date for a pause.
+// report writes the status once it has been out of date for a pause. That another
+// spec or template was observed is told at once: whoever has changed one and waits
+// for the end must not take what was said before for it.
 func (l pools) report(ctx context.Context, sight poolSight) (time.Duration, error) {
 	want, after := l.status(sight)
 	if apply.SamePoolStatus(sight.pool.Status, want) {
 		l.memory.settle(sight.pool.UID)
 		return after, nil
 	}
-	if left := l.memory.pause(sight.pool.UID, l.now()); left > 0 {
+	if left := l.memory.pause(sight.pool.UID, l.now()); left > 0 && sameCause(sight.pool.Status, want) {
 		return left, nil
 	}
 	got, err := l.apply.ReportPool(ctx, sight.pool, want)
@@ -32,6 +34,12 @@ func (l pools) report(ctx context.Context, sight poolSight) (time.Duration, erro
 		l.tellRoom(ctx, sight, want)
 	}
 	return after, last(ctx, l.stores.pools, l.reads.kiln.Pools(sight.pool.Namespace), sight.pool, got, err)
+}
+
+// sameCause reports whether two statuses speak of the same spec and template.
+func sameCause(a, b ext.SandboxWarmPoolStatus) bool {
+	return a.ObservedGeneration == b.ObservedGeneration && a.CurrentRevision == b.CurrentRevision &&
+		a.ObservedTemplateGeneration == b.ObservedTemplateGeneration
 }
 
 // status is the status a pool should have, and when to look at it again although
@@ -44,12 +52,13 @@ func (l pools) status(sight poolSight) (ext.SandboxWarmPoolStatus, time.Duration
 		WarmingReplicas: int32(n.Warming), StaleReplicas: int32(n.Leaving),
 		CurrentRevision:    sight.blueprint.For(sight.pool),
 		Selector:           apply.LabelPool + "=" + apply.Hash(sight.pool.Name),
-		ObservedGeneration: sight.pool.Generation,
+		ObservedGeneration: sight.pool.Generation, ObservedTemplateGeneration: sight.template,
 	}
 	if had := sight.pool.Status; sight.unread != nil {
 		// What is current is not known, so nothing new is said of it: neither which
 		// revision that is, nor that the spec was followed.
 		want.CurrentRevision, want.ObservedGeneration = had.CurrentRevision, had.ObservedGeneration
+		want.ObservedTemplateGeneration = had.ObservedTemplateGeneration
 		want.UpdatedReplicas = min(had.UpdatedReplicas, want.Replicas)
 		want.UpdatedReadyReplicas = min(had.UpdatedReadyReplicas, want.ReadyReplicas)
 	}

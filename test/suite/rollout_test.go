@@ -1,9 +1,11 @@
 package suite
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +16,7 @@ import (
 	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
 	"github.com/kiln-sandbox/kiln/states"
 	"github.com/kiln-sandbox/kiln/test/kit"
+	"github.com/kiln-sandbox/kiln/watch"
 )
 
 // marks are the labels that say for good what a sandbox was made from. Those with
@@ -120,5 +123,37 @@ func TestRecreateReplacesAllOldMembersAtOnceAndWaitsForNoDeletion(t *testing.T) 
 	w.Await(kit.Right("p", 3, "held", "a"), kit.Fresh("p", now), kit.Progress("p", metav1.ConditionFalse, "Complete"))
 	if r := w.Sandbox(w.Told("a")).Labels[apply.LabelRevision]; r != now {
 		t.Error("the claim got an old sandbox")
+	}
+}
+
+// Whoever changes a template and waits for the end must not take the end of the
+// rollout before for it. The clock stands still: no pause of the status ever ends.
+func TestAPoolSaysAtOnceThatItHasSeenAnotherTemplateOrSpec(t *testing.T) {
+	for _, pool := range []*ext.SandboxWarmPool{kit.Recreating(kit.Pool("p", 2)), rolling("p", 2)} {
+		t.Run(string(pool.Spec.UpdateStrategy.Type), func(t *testing.T) {
+			t.Parallel()
+			w := kit.New(t)
+			stands := time.Now()
+			w.Controller(func(o *watch.Options) { o.Now = func() time.Time { return stands } })
+			w.Create(kit.Template("t"), pool)
+			w.Await(kit.Full("p", 2), observes(w, "t"))
+			w.Kubelet.Release(w.Members("p")...)
+			w.Kubelet.Hold() // the next ones
+			w.Retemplate("t", "image:2")
+			w.Await(kit.All(observes(w, "t"), kit.Progress("p", metav1.ConditionTrue, "RollingOut")))
+			w.Repool("p", `{"updateStrategy":{"type":"OnReplenish","rollingUpdate":null}}`)
+			w.Await(observes(w, "t"))
+		})
+	}
+}
+
+// observes wishes for p to speak of its spec and of a template as they are.
+func observes(w *kit.World, template string) kit.Wish {
+	t, err := w.Templates().Get(w.Context(), template, metav1.GetOptions{})
+	return func(s *kit.Sight) error {
+		if p := s.Pools["p"]; err != nil || p.Status.ObservedTemplateGeneration != t.Generation || p.Status.ObservedGeneration != p.Generation {
+			return errors.Join(err, errWaits)
+		}
+		return nil
 	}
 }

@@ -173,6 +173,12 @@ type SandboxWarmPoolStatus struct {
 	// +optional
 	CurrentRevision string `json:"currentRevision,omitempty"`
 
+	// observedTemplateGeneration is the generation of that template that these
+	// numbers are about.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ObservedTemplateGeneration int64 `json:"observedTemplateGeneration,omitempty"`
+
 	// selector is a label selector that finds the pods of the pool.
 	// +optional
 	Selector string `json:"selector,omitempty"`

@@ -338,6 +338,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: observedGeneration
       type:
         scalar: numeric
+    - name: observedTemplateGeneration
+      type:
+        scalar: numeric
     - name: readyReplicas
       type:
         scalar: numeric

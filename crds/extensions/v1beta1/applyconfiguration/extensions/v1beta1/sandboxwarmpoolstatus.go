@@ -25,6 +25,9 @@ type SandboxWarmPoolStatusApplyConfiguration struct {
 	StaleReplicas *int32 `json:"staleReplicas,omitempty"`
 	// currentRevision is the hash of the template the pool follows.
 	CurrentRevision *string `json:"currentRevision,omitempty"`
+	// observedTemplateGeneration is the generation of that template that these
+	// numbers are about.
+	ObservedTemplateGeneration *int64 `json:"observedTemplateGeneration,omitempty"`
 	// selector is a label selector that finds the pods of the pool.
 	Selector *string `json:"selector,omitempty"`
 	// observedGeneration is the generation of the spec these numbers are about.
@@ -92,6 +95,14 @@ func (b *SandboxWarmPoolStatusApplyConfiguration) WithStaleReplicas(value int32)
 // If called multiple times, the CurrentRevision field is set to the value of the last call.
 func (b *SandboxWarmPoolStatusApplyConfiguration) WithCurrentRevision(value string) *SandboxWarmPoolStatusApplyConfiguration {
 	b.CurrentRevision = &value
+	return b
+}
+
+// WithObservedTemplateGeneration sets the ObservedTemplateGeneration field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ObservedTemplateGeneration field is set to the value of the last call.
+func (b *SandboxWarmPoolStatusApplyConfiguration) WithObservedTemplateGeneration(value int64) *SandboxWarmPoolStatusApplyConfiguration {
+	b.ObservedTemplateGeneration = &value
 	return b
 }
 
