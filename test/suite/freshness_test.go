@@ -38,15 +38,22 @@ func proven(c *kit.Controller, _ string) kit.Wish {
 // tooLate is when the claim has its sandbox.
 func tooLate(_ *kit.Controller, claim string) kit.Wish { return kit.Bound(claim) }
 
-// staleBindings claims again and again right after a change of the template that
-// the controller is kept from seeing, and counts the claims that were bound to
-// an older revision, and the sandboxes that were refused.
-func staleBindings(t *testing.T, rounds int, when turn, with ...func(*watch.Options)) (stale, refused int) {
+// strict is a world with a full pool of one that hands out no old member.
+func strict(t *testing.T, with ...func(*watch.Options)) (*kit.World, *kit.Controller) {
 	t.Helper()
 	w := kit.New(t)
 	c := w.Controller(with...)
 	w.Create(kit.Template("t"), kit.Recreating(kit.Pool("p", 1)))
 	w.Await(kit.Full("p", 1))
+	return w, c
+}
+
+// staleBindings claims again and again right after a change of the template that
+// the controller is kept from seeing, and counts the claims that were bound to
+// an older revision, and the sandboxes that were refused.
+func staleBindings(t *testing.T, rounds int, when turn, with ...func(*watch.Options)) (stale, refused int) {
+	t.Helper()
+	w, c := strict(t, with...)
 	for i := range rounds {
 		c.Valves.Shut("sandboxtemplates")
 		revision := w.Retemplate("t", fmt.Sprint("image:", i))
@@ -109,10 +116,7 @@ func TestAPoolThatIsPointedAtAnotherTemplateHandsOutNoMemberOfTheOld(t *testing.
 // thinks about the answer.
 func TestTheProofIsReadBesideTheAdoption(t *testing.T) {
 	t.Parallel()
-	w := kit.New(t)
-	c := w.Controller()
-	w.Create(kit.Template("t"), kit.Recreating(kit.Pool("p", 1)))
-	w.Await(kit.Full("p", 1))
+	w, c := strict(t)
 	c.Valves.Shut("proofs")
 	w.Create(kit.Claim("a", "p"))
 	w.Await(holds("a"))
@@ -143,10 +147,7 @@ func TestAControllerDiesAndTheNextOneGivesTheOldSandboxUp(t *testing.T) {
 		for name, deed := range map[string]func(*kit.Controller) kit.Deed{"before": kit.CrashBefore, "after": kit.CrashAfter} {
 			t.Run(fmt.Sprint(name, " ", at.kind, " ", at.verb), func(t *testing.T) {
 				t.Parallel()
-				w := kit.New(t)
-				c := w.Controller()
-				w.Create(kit.Template("t"), kit.Recreating(kit.Pool("p", 1)))
-				w.Await(kit.Full("p", 1))
+				w, c := strict(t)
 				c.Valves.Shut("sandboxtemplates")
 				revision := w.Retemplate("t", "image:2")
 				c.Wire.Inject(kit.Fault{On: kit.On(at.kind, at.verb), Do: deed(c)})
@@ -166,10 +167,7 @@ func TestAControllerDiesAndTheNextOneGivesTheOldSandboxUp(t *testing.T) {
 // What a claim has taken from a pool that is gone meanwhile is proven all the same.
 func TestAClaimWhosePoolVanishesGetsNoOlderSandbox(t *testing.T) {
 	t.Parallel()
-	w := kit.New(t)
-	c := w.Controller()
-	w.Create(kit.Template("t"), kit.Recreating(kit.Pool("p", 1)))
-	w.Await(kit.Full("p", 1))
+	w, c := strict(t)
 	c.Valves.Shut("sandboxtemplates")
 	w.Retemplate("t", "image:2")
 	turned := proven(c, "a")
