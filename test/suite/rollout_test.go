@@ -9,6 +9,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/kiln-sandbox/kiln/apply"
@@ -124,6 +125,34 @@ func TestRecreateReplacesAllOldMembersAtOnceAndWaitsForNoDeletion(t *testing.T) 
 	if r := w.Sandbox(w.Told("a")).Labels[apply.LabelRevision]; r != now {
 		t.Error("the claim got an old sandbox")
 	}
+}
+
+// Labels and annotations can be changed on a pod that runs, and nothing is changed at
+// all by what stands on the template itself.
+func TestLabelsMakeNoMemberOldUnlessThePoolAsksForThat(t *testing.T) {
+	w, c := rollable(t, kit.Recreating(kit.Pool("p", 2)))
+	old := w.Members("p")
+	edit := func(patch string) {
+		t.Helper()
+		_, err := w.Templates().Patch(w.Context(), "t", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	}
+	edit(`{"metadata":{"annotations":{"example.com/note":"1"}}}`)
+	edit(`{"spec":{"podTemplate":{"metadata":{"labels":{"team":"a"},"annotations":{"example.com/note":"1"}}}}}`)
+	w.Await(observes(w, "t"), kit.Right("p", 2, "held"))
+	if n := c.Wire.Count("sandbox", "retire"); n != 0 || !slices.Equal(w.Members("p"), old) {
+		t.Errorf("%d members were retired", n)
+	}
+	_, err := w.Pools().Patch(w.Context(), "p", types.MergePatchType, []byte(`{"metadata":{"annotations":{"agents.x-k8s.io/roll-on-metadata":"true"}}}`), metav1.PatchOptions{})
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	w.Await(kit.Right("p", 2, "held"), func(s *kit.Sight) error {
+		for _, m := range s.Members("p") {
+			if s.Pods[m].Labels["team"] != "a" {
+				return fmt.Errorf("member %s was not replaced", m)
+			}
+		}
+		return nil
+	})
 }
 
 // Whoever changes a template and waits for the end must not take the end of the

@@ -145,6 +145,29 @@ func TestAMemberThatHasNoRoomIsHeldAndThePoolSaysSo(t *testing.T) {
 	NewWithT(t).Eventually(func() int { return w.Events("p", "WarmPoolProgressing") }, "30s").Should(Equal(1))
 }
 
+func TestAMemberThatWaitsAtAGateIsHeldHoweverLongThatTakes(t *testing.T) {
+	t.Parallel()
+	w := kit.New(t)
+	var at clock
+	c := w.Controller(at.keep)
+	gated := kit.Template("t")
+	gated.Spec.PodTemplate.Spec.Raw = []byte(`{"schedulingGates":[{"name":"example.com/gate"}],"containers":[{"name":"main","image":"image"}]}`)
+	w.Create(gated, kit.Pool("p", 1))
+	w.Await(pods(1))
+	at.forward(time.Hour)
+	w.Scale("p", 2)
+	w.Await(members("p", 2), pods(2)) // it has looked at the first one, too
+	at.forward(-time.Hour)            // the server says by its own clock when a gate was lifted
+	for _, member := range w.Members("p") {
+		_, err := w.Pods().Patch(w.Context(), member, types.MergePatchType, []byte(`{"spec":{"schedulingGates":null}}`), metav1.PatchOptions{})
+		NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	}
+	w.Await(kit.Right("p", 2))
+	if n := c.Wire.Count("sandbox", "retire"); n != 0 {
+		t.Errorf("%d members were given up", n)
+	}
+}
+
 // schedulerSays writes what the scheduler would of a pod.
 func schedulerSays(t *testing.T, w *kit.World, at *clock, pod, what string) {
 	t.Helper()
