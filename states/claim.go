@@ -147,7 +147,7 @@ func prove(f ClaimFacts, then Decision) Decision {
 	case !f.Strict || f.View == Proven:
 		return then
 	case f.View == Behind:
-		return rest("the watch is behind; an event will tell")
+		return lags
 	}
 	return act(Check, "the watches may be behind the claim")
 }
@@ -164,6 +164,10 @@ func confirm(f ClaimFacts) Decision {
 	return prove(f, move(ClaimBound, "it has its sandbox"))
 }
 
+// lags is what a claim does while the API server has something that the watch does
+// not show yet.
+var lags = rest("the watch is behind; an event will tell")
+
 // miss looks for a sandbox that a claim was told of and that the watch does not
 // show. Only the API server's own word makes it lost: the claim never silently
 // gets another one.
@@ -175,7 +179,7 @@ func miss(f ClaimFacts) Decision {
 		return move(ClaimLost, "its sandbox is gone")
 	case Present, Hidden:
 	}
-	return rest("the watch is behind; an event will tell")
+	return lags
 }
 
 // serve finds a claim its sandbox.
@@ -186,12 +190,12 @@ func serve(f ClaimFacts) Decision {
 	case Missing:
 		return f.say("its pool does not exist")
 	case Hidden:
-		return rest("the watch is behind; an event will tell")
+		return lags
 	case Present:
 	}
 	switch {
 	case f.Offer == Taken && !f.Own && f.Strict && f.View == Behind:
-		return rest("the watch is behind; an event will tell")
+		return lags
 	case f.Offer == Taken && !f.Own:
 		return act(Adopt, "a warm sandbox is free")
 	case f.Offer == InLine && !f.Own && f.Waited < f.Patience:
@@ -203,7 +207,7 @@ func serve(f ClaimFacts) Decision {
 	case Missing:
 		return f.say("its template does not exist")
 	case Hidden:
-		return rest("the watch is behind; an event will tell")
+		return lags
 	case Present:
 	}
 	return prove(f, act(Create, "there is no warm sandbox to wait for"))

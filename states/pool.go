@@ -123,14 +123,15 @@ func PlanPool(f PoolFacts) PoolPlan {
 	}
 	gone, keep := giveUp(f)
 	plan := PoolPlan{Retire: gone}
-	_, old := split(keep)
-	if f.Template == Present && f.strategy() != OnReplenish && len(old) > 0 {
-		rollout := planRollout(f, keep)
-		plan.Retire = append(plan.Retire, rollout.Retire...)
-		plan.Create = rollout.Create
-	} else {
-		plan.surplus(keep, f.Replicas)
-		plan.Create = max(f.Replicas-len(keep), 0)
+	switch fresh, old := split(keep); {
+	case len(old) == 0 || f.Template != Present || f.strategy() == OnReplenish:
+		plan.fit(keep, f.Replicas) // a template that nobody can read replaces nothing
+	case f.strategy() == Recreate:
+		plan.outdate(old)
+		plan.fit(fresh, f.Replicas)
+	default:
+		plan.fit(fresh, f.Replicas)
+		plan.outdate(f.spare(fresh, old, plan))
 	}
 	plan.Retire = plan.Retire[:min(len(plan.Retire), f.Batch)]
 	plan.Create = min(plan.Create, f.room(), f.Batch)

@@ -37,31 +37,11 @@ func (f PoolFacts) strategy() Strategy {
 	return f.Strategy
 }
 
-// planRollout replaces old members. It is asked only while there are some and
-// the template is known; a template that nobody can read changes nothing.
-func planRollout(f PoolFacts, keep []Member) PoolPlan {
-	var plan PoolPlan
-	fresh, old := split(keep)
-	switch f.strategy() {
-	case Recreate:
-		for _, m := range old {
-			plan.Retire = append(plan.Retire, Leave{m.Name, Outdated})
-		}
-		plan.surplus(fresh, f.Replicas)
-		plan.Create = max(f.Replicas-len(fresh), 0)
-	case Rolling:
-		plan = roll(f, fresh, old)
-	case OnReplenish: // old members stay: there is nothing to replace
-	}
-	return plan
-}
-
-// roll is one look at a rolling update. Free members are given up only as far as
-// the pool keeps replicas - unavailable of them, so a template whose pods never
-// become ready stops it there, and the old members that are left stay.
-func roll(f PoolFacts, fresh, old []Member) PoolPlan {
-	var plan PoolPlan
-	plan.surplus(fresh, f.Replicas)
+// spare names the old members that a look at a rolling update gives up. Free ones
+// go only as far as the pool keeps replicas - unavailable of them, so a template
+// whose pods never become ready stops it there, and the old members that are left
+// stay.
+func (f PoolFacts) spare(fresh, old []Member, plan PoolPlan) (gone []Member) {
 	free := 0
 	for _, m := range slices.Concat(fresh, old) {
 		if m.free() && !plan.names(m.Name) {
@@ -69,8 +49,7 @@ func roll(f PoolFacts, fresh, old []Member) PoolPlan {
 		}
 	}
 	spare := free - max(f.Replicas-f.Budget.Unavailable, 0)
-	slices.SortFunc(old, leastWanted)
-	for _, m := range old {
+	for _, m := range slices.SortedFunc(slices.Values(old), leastWanted) {
 		switch {
 		case m.Taken:
 			continue // its claim has it in a moment
@@ -79,10 +58,9 @@ func roll(f PoolFacts, fresh, old []Member) PoolPlan {
 		case m.Word == Ready:
 			spare--
 		}
-		plan.Retire = append(plan.Retire, Leave{m.Name, Outdated})
+		gone = append(gone, m)
 	}
-	plan.Create = max(f.Replicas-len(fresh), 0)
-	return plan
+	return gone
 }
 
 // room is how many members may be made. Those on their way out still take theirs,
@@ -104,6 +82,19 @@ func split(members []Member) (fresh, old []Member) {
 		}
 	}
 	return fresh, old
+}
+
+// fit makes a number of members out of those there are.
+func (p *PoolPlan) fit(members []Member, number int) {
+	p.surplus(members, number)
+	p.Create = max(number-len(members), 0)
+}
+
+// outdate retires members of an old revision.
+func (p *PoolPlan) outdate(members []Member) {
+	for _, m := range members {
+		p.Retire = append(p.Retire, Leave{m.Name, Outdated})
+	}
 }
 
 // surplus retires the members beyond a number, the least wanted first. Among
