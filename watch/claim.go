@@ -94,8 +94,10 @@ func (l claims) see(key Key, known *inquiry) (claimSight, bool) {
 		f.Invalid = sight.fault.reason != "" || known.clash != ""
 	}
 	// Should the pool be gone, nobody knows whether it was strict.
-	f.Strict, f.View = !hasPool || strict(pool), l.view(sight, known)
-	f.Outdated = sight.sandbox != nil && !l.madeFrom(proofOf(sight).template, sight.sandbox, pool)
+	if f.Strict = !hasPool || strict(pool); f.Strict {
+		f.View = l.view(sight, known)
+		f.Outdated = sight.sandbox != nil && !l.madeFrom(proofOf(sight).template, sight.sandbox, pool)
+	}
 	l.consult(&sight, &f)
 	sight.facts = f
 	sight.status = l.wants(sight)
@@ -129,13 +131,17 @@ func (l claims) consult(sight *claimSight, f *states.ClaimFacts) {
 func (l claims) held(c *ext.SandboxClaim) *agents.Sandbox {
 	owned := l.stores.sandboxes.by(byOwner, uidOf(c))
 	owned = slices.DeleteFunc(owned, func(s *agents.Sandbox) bool {
-		other := c.Status.SandboxStatus.Name != "" && !tellsOf(c, s)
-		return s.DeletionTimestamp != nil || retired(s) || other || refusedBy(c, s)
+		return s.DeletionTimestamp != nil || retired(s) || disowned(c, s)
 	})
 	if len(owned) == 0 {
 		return nil
 	}
 	return slices.MinFunc(owned, func(a, b *agents.Sandbox) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// disowned reports whether a claim has refused a sandbox, or was told of another.
+func disowned(c *ext.SandboxClaim, s *agents.Sandbox) bool {
+	return refusedBy(c, s) || c.Status.SandboxStatus.Name != "" && !tellsOf(c, s)
 }
 
 // refusedBy reports whether a claim will never be told of a sandbox, because that

@@ -110,7 +110,7 @@ func (l claims) create(ctx context.Context, sight claimSight, known *inquiry) er
 	if !ok {
 		return nil // it went in this moment; the next look says so
 	}
-	blueprint, err := apply.BlueprintOf(template)
+	blueprint, err := l.blueprints.of(template)
 	if err != nil {
 		known.clash = err.Error()
 		return nil

@@ -38,6 +38,7 @@ const (
 	reasonWarming    = "Warming"
 	reasonScaling    = "ScalingDown"
 	reasonDeadline   = "ProgressDeadlineExceeded"
+	reasonRoomless   = "Unschedulable"
 	reasonMetadata   = "InvalidMetadata"
 	reasonEnv        = "EnvVarsInjectionRejected"
 	reasonVolumes    = "VolumeClaimTemplatesError"

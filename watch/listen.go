@@ -83,7 +83,7 @@ func (c *Controller) podChanged(p change[*corev1.Pod]) {
 	if ok && isPool(metav1.GetControllerOfNoCopy(s)) {
 		c.wakeOwner(s)
 	}
-	if c.outlives(pod) {
+	if !ok || s.UID != owner.UID {
 		for _, p := range c.stores.pools.by(byUID, bornFor(pod)) {
 			c.pools.wake(keyOf(p))
 		}

@@ -127,14 +127,15 @@ func (l pools) member(s *agents.Sandbox, sight *poolSight) states.Member {
 		return m
 	}
 	m.Word, m.Node, m.Taken = word(pod), pod.Spec.NodeName, l.shelves.lent(keyOf(s))
-	if why := unschedulable(pod); why != "" && !m.Leaving && sight.roomless == "" {
-		sight.roomless = why
+	if m.Leaving {
+		return m
 	}
-	if !m.Leaving {
-		var left time.Duration
-		m.Stuck, left = l.stranded(s, pod)
-		sight.soon(left)
+	if sight.roomless == "" {
+		sight.roomless = unschedulable(pod)
 	}
+	var left time.Duration
+	m.Stuck, left = l.stranded(s, pod)
+	sight.soon(left)
 	return m
 }
 

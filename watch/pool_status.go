@@ -31,7 +31,7 @@ func (l pools) report(ctx context.Context, sight poolSight) (time.Duration, erro
 	got, err := l.apply.ReportPool(ctx, sight.pool, want)
 	if err == nil {
 		l.memory.settle(sight.pool.UID)
-		l.tellRoom(ctx, sight, want)
+		l.tellRoom(ctx, sight.pool, want)
 	}
 	return after, last(ctx, l.stores.pools, l.reads.kiln.Pools(sight.pool.Namespace), sight.pool, got, err)
 }
@@ -119,28 +119,28 @@ func (l pools) degraded(sight poolSight, n states.PoolCount) metav1.Condition {
 	case sight.hold > 0:
 		return yes("MembersEnd", "members end as fast as they are made, so the next are made ever more slowly; look at the pods' events and logs")
 	case sight.roomless != "":
-		return yes("Unschedulable", "no node has room for some members: "+sight.roomless)
+		return yes(reasonRoomless, "no node has room for some members: "+sight.roomless)
 	}
 	return condition(condDegraded, metav1.ConditionFalse, "AsExpected", "nothing is in the way")
 }
 
 // tellRoom reports an Event when a pool has come to want room, and another when
 // it has got it.
-func (l pools) tellRoom(ctx context.Context, sight poolSight, now ext.SandboxWarmPoolStatus) {
-	lacks := func(all []metav1.Condition) bool {
-		c := meta.FindStatusCondition(all, condDegraded)
-		return c != nil && c.Reason == "Unschedulable"
+func (l pools) tellRoom(ctx context.Context, pool *ext.SandboxWarmPool, now ext.SandboxWarmPoolStatus) {
+	lacks := func(s ext.SandboxWarmPoolStatus) *metav1.Condition {
+		if c := meta.FindStatusCondition(s.Conditions, condDegraded); c != nil && c.Reason == reasonRoomless {
+			return c
+		}
+		return nil
 	}
-	switch had, has := lacks(sight.pool.Status.Conditions), lacks(now.Conditions); {
-	case has && !had:
-		l.note(ctx, sight.pool, poolKind, apply.Note{
-			Type: corev1.EventTypeWarning, Reason: "WarmPoolNotProgressing", Action: "Reconciling",
-			Text: "no node has room for some members: " + sight.roomless,
+	switch had, has := lacks(pool.Status), lacks(now); {
+	case has != nil && had == nil:
+		l.note(ctx, pool, poolKind, apply.Note{
+			Type: corev1.EventTypeWarning, Reason: "WarmPoolNotProgressing", Action: "Reconciling", Text: has.Message,
 		})
-	case had && !has:
-		l.note(ctx, sight.pool, poolKind, apply.Note{
-			Type: corev1.EventTypeNormal, Reason: "WarmPoolProgressing", Action: "Reconciling",
-			Text: "Warm pool is progressing again",
+	case had != nil && has == nil:
+		l.note(ctx, pool, poolKind, apply.Note{
+			Type: corev1.EventTypeNormal, Reason: "WarmPoolProgressing", Action: "Reconciling", Text: "Warm pool is progressing again",
 		})
 	}
 }

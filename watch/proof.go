@@ -45,11 +45,10 @@ func strict(p *ext.SandboxWarmPool) bool {
 // view says how new what the stores show is for a claim. A proof is of one pool
 // and one template: should the claim come to need others, they are not proven.
 func (l claims) view(sight claimSight, known *inquiry) states.View {
-	passed := l.stores.pools.reached(known.version) && l.stores.templates.reached(known.version)
 	switch {
 	case known.view != states.Unproven && known.proof == proofOf(sight):
 		return known.view
-	case passed, l.opts.Credulous:
+	case l.opts.Credulous, l.stores.pools.reached(known.version) && l.stores.templates.reached(known.version):
 		return states.Proven
 	}
 	return states.Unproven

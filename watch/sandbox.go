@@ -96,9 +96,9 @@ func (l sandboxes) see(key Key, known asked) (sandboxSight, bool) {
 		Told:     sight.claim != nil && tellsOf(sight.claim, s) && sight.claim.Status.State == ext.StateBound,
 		Pod:      sight.pods.view,
 		Word:     word(sight.pods.pod),
+		Wait:     l.troubles.wait(s.UID, podsFree, l.now()),
 		// A ghost is being collected: nobody reads its status any more.
-		Wait: l.troubles.wait(s.UID, podsFree, l.now()),
-		Due:  holder != states.ByGhost && !apply.SameSandboxStatus(s.Status, sight.status),
+		Due: holder != states.ByGhost && !apply.SameSandboxStatus(s.Status, sight.status),
 	}
 	if !telling(s, sight.pods) {
 		sight.facts.Hush = hush(holder) - l.now().Sub(s.CreationTimestamp.Time)
@@ -139,8 +139,7 @@ func (l sandboxes) holder(s *agents.Sandbox, known asked) (states.Holder, *ext.S
 // neverTold reports whether a claim will never be told of a sandbox that Kiln
 // gave it: it has refused it, was told of another one, or holds nothing any more.
 func neverTold(c *ext.SandboxClaim, s *agents.Sandbox) bool {
-	other := c.Status.SandboxStatus.Name != "" && !tellsOf(c, s)
-	return (other || c.Status.State == ext.StateStale || refusedBy(c, s)) && s.Labels[apply.LabelClaim] == string(c.UID)
+	return (disowned(c, s) || c.Status.State == ext.StateStale) && s.Labels[apply.LabelClaim] == string(c.UID)
 }
 
 // orphaned reports whether a member's pool is gone or going: the garbage
