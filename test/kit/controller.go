@@ -42,6 +42,20 @@ func (w *World) Doomed(prepare func(*Controller), with ...func(*watch.Options)) 
 	return w.controller(prepare, with)
 }
 
+// Held starts a controller whose first write of a kind and verb waits at a gate.
+func (w *World) Held(kind, verb string) (c *Controller, gate *Gate) {
+	w.t.Helper()
+	c = w.Doomed(func(c *Controller) { gate = c.Hold(kind, verb) })
+	return c, gate
+}
+
+// Hold has the next write of a kind and verb wait at a gate.
+func (c *Controller) Hold(kind, verb string) *Gate {
+	gate := NewGate()
+	c.Wire.Inject(Fault{On: On(kind, verb), Do: Hold(gate)})
+	return gate
+}
+
 func (w *World) controller(prepare func(*Controller), with []func(*watch.Options)) *Controller {
 	w.t.Helper()
 	c := &Controller{Wire: newWire(w.poke), registry: prometheus.NewRegistry(), w: w}

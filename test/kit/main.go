@@ -2,6 +2,7 @@ package kit
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -53,11 +54,7 @@ func run(m *testing.M) (code int, err error) {
 	if err != nil {
 		return 1, err
 	}
-	defer func() {
-		if stopped := c.Stop(); err == nil {
-			err = stopped
-		}
-	}()
+	defer func() { err = errors.Join(err, c.Stop()) }()
 	if err := connect(c.Config); err != nil {
 		return 1, err
 	}

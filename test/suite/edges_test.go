@@ -149,10 +149,7 @@ func takeStarting(t *testing.T) *kit.World {
 	w.Create(kit.Claim("a", "p"))
 	w.Await(first.Dead())
 	w.LabelPod(pod, apply.LabelState, string(states.Warming))
-	gate := kit.NewGate()
-	w.Doomed(func(c *kit.Controller) {
-		c.Wire.Inject(kit.Fault{On: kit.On("claimstatus", "bound"), Do: kit.Hold(gate)})
-	})
+	_, gate := w.Held("claimstatus", "bound")
 	w.Await(kit.PodWords(pod, states.Binding))
 	gate.Open()
 	w.Await(kit.Right("p", 1, "a"))
@@ -162,8 +159,7 @@ func takeStarting(t *testing.T) *kit.World {
 // leaveWhileBinding deletes a claim before it was told anything.
 func leaveWhileBinding(t *testing.T) *kit.World {
 	w, c := started(t, 1)
-	gate := kit.NewGate()
-	c.Wire.Inject(kit.Fault{On: kit.On("claimstatus", "bound"), Do: kit.Hold(gate)})
+	gate := c.Hold("claimstatus", "bound")
 	pod := w.Members("p")[0]
 	w.Create(kit.Claim("a", "p"))
 	w.Await(kit.PodWords(pod, states.Binding))

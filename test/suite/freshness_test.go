@@ -202,5 +202,5 @@ func TestABurstNeedsFewReadsToProveThatItIsFresh(t *testing.T) {
 	NewWithT(t).Expect(atOnce).To(Equal(2), "one pair at a time")
 	NewWithT(t).Expect(reads).To(BeNumerically("<", burst), "each pair proves more than one claim")
 	c.Stop()
-	count(t, c.Counts().Less(wrote), burst, 10)
+	count(t, c.Counts().Less(wrote), burst, ten)
 }

@@ -14,10 +14,7 @@ func TestAWriteThatArrivesLateChangesNothing(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			w := kit.New(t)
-			gate := kit.NewGate()
-			first := w.Doomed(func(c *kit.Controller) {
-				c.Wire.Inject(kit.Fault{On: kit.On(row.kind, row.verb), Do: kit.Hold(gate)})
-			})
+			first, gate := w.Held(row.kind, row.verb)
 			row.plot.tell(w, gate.Reached())
 			w.Await(gate.Reached())
 			w.Controller()
@@ -33,10 +30,7 @@ func TestAWriteThatArrivesLateChangesNothing(t *testing.T) {
 func TestALateWordDoesNotBringAStaleClaimBack(t *testing.T) {
 	t.Parallel()
 	w := kit.New(t)
-	gate := kit.NewGate()
-	first := w.Doomed(func(c *kit.Controller) {
-		c.Wire.Inject(kit.Fault{On: kit.On("claimstatus", "bound"), Do: kit.Hold(gate)})
-	})
+	first, gate := w.Held("claimstatus", "bound")
 	warm.tell(w, gate.Reached())
 	w.Await(gate.Reached())
 	w.Controller()
@@ -52,10 +46,7 @@ func TestALateWordDoesNotBringAStaleClaimBack(t *testing.T) {
 func TestALateWordDoesNotFreeABoundPod(t *testing.T) {
 	t.Parallel()
 	w := kit.New(t)
-	gate := kit.NewGate()
-	first := w.Doomed(func(c *kit.Controller) {
-		c.Wire.Inject(kit.Fault{On: kit.On("pod", "ready"), Do: kit.Hold(gate)})
-	})
+	first, gate := w.Held("pod", "ready")
 	w.Create(kit.Template("t"), kit.Pool("p", 1))
 	w.Await(gate.Reached())
 	w.Controller()

@@ -22,8 +22,7 @@ func TestAnOldMemberIsNotGivenUpForANewOneThatAClaimIsTaking(t *testing.T) {
 	w.Create(kit.Claim("a", "p"))
 	w.Await(kit.Says("a", "AdoptionPending"))
 
-	gate := kit.NewGate()
-	c.Wire.Inject(kit.Fault{On: kit.On("sandbox", "adopt"), Do: kit.Hold(gate)})
+	gate := c.Hold("sandbox", "adopt")
 	said := c.Wire.Count("poolstatus", "report")
 	for _, m := range w.Members("p") {
 		w.Kubelet.Release(m)

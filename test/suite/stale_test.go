@@ -81,10 +81,7 @@ func TestPodsThatBlinkUnseenAreHandedOutToNobodyTwice(t *testing.T) {
 func TestAClaimThatEndsUnseenIsNotBroughtBack(t *testing.T) {
 	t.Parallel()
 	w := kit.New(t)
-	gate := kit.NewGate()
-	c := w.Doomed(func(c *kit.Controller) {
-		c.Wire.Inject(kit.Fault{On: kit.On("sandbox", "adopt"), Do: kit.Hold(gate)})
-	})
+	c, gate := w.Held("sandbox", "adopt")
 	w.Create(kit.Template("t"), kit.Pool("p", 2))
 	w.Await(kit.Full("p", 2))
 	w.Create(kit.Claim("a", "p"))

@@ -173,10 +173,7 @@ func TestAClaimDeletedWhileItWaitsLeavesItsPlaceToTheNext(t *testing.T) {
 func TestAClaimDeletedWhileItIsBindingTakesItsSandboxWithIt(t *testing.T) {
 	t.Parallel()
 	w := kit.New(t)
-	gate := kit.NewGate()
-	c := w.Doomed(func(c *kit.Controller) {
-		c.Wire.Inject(kit.Fault{On: kit.On("claimstatus", "bound"), Do: kit.Hold(gate)})
-	})
+	c, gate := w.Held("claimstatus", "bound")
 	w.Create(kit.Template("t"), kit.Pool("p", 2))
 	w.Await(kit.Full("p", 2))
 	w.Create(kit.Claim("a", "p"))
