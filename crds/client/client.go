@@ -1,6 +1,6 @@
-// Package client holds the typed clients of the four kinds. One file over
-// gentype is enough: a generated clientset would bring a thousand lines and
-// fakes whose apply is not the server's.
+// Package client holds the typed clients of the four kinds, and makes every
+// connection of Kiln. One file over gentype is enough: a generated clientset would
+// bring a thousand lines and fakes whose apply is not the server's.
 package client
 
 import (

@@ -9,6 +9,9 @@ import (
 // SchemeGroupVersion is the address of the kinds in this package.
 var SchemeGroupVersion = schema.GroupVersion{Group: "agents.x-k8s.io", Version: "v1beta1"}
 
+// KindSandbox is the name of the Sandbox in manifests and references.
+const KindSandbox = "Sandbox"
+
 // Resource is the name of the Sandbox in URLs and informers.
 var Resource = SchemeGroupVersion.WithResource("sandboxes")
 

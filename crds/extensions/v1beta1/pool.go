@@ -179,6 +179,10 @@ type SandboxWarmPoolStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	ObservedTemplateGeneration int64 `json:"observedTemplateGeneration,omitempty"`
 
+	// rollout is how far the pool has come on its way to its spec and template.
+	// +optional
+	Rollout RolloutStatus `json:"rollout,omitempty,omitzero"`
+
 	// selector is a label selector that finds the pods of the pool.
 	// +optional
 	Selector string `json:"selector,omitempty"`
@@ -193,4 +197,27 @@ type SandboxWarmPoolStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []agents.Condition `json:"conditions,omitempty"`
+}
+
+// A RolloutStatus is how far a pool's rollout has come. A controller that starts
+// anew goes on from it.
+type RolloutStatus struct {
+	// phase is where the pool is on its way to its spec and template.
+	// +optional
+	// +kubebuilder:validation:Enum=Warming;Complete;ScalingDown;RollingOut;Paused;DeadlineExceeded
+	Phase string `json:"phase,omitempty"`
+
+	// completedRevision is the revision that all members have once been of, with
+	// as many ready as shall be.
+	// +optional
+	CompletedRevision string `json:"completedRevision,omitempty"`
+
+	// lastProgressTime is when the number of ready members of the current
+	// revision last changed, or the rollout began. progressDeadlineSeconds counts
+	// from it.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Format=date-time
+	// +kubebuilder:validation:Pattern=`^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`
+	LastProgressTime *metav1.Time `json:"lastProgressTime,omitempty"`
 }

@@ -9,6 +9,13 @@ import (
 // SchemeGroupVersion is the address of the kinds in this package.
 var SchemeGroupVersion = schema.GroupVersion{Group: "extensions.agents.x-k8s.io", Version: "v1beta1"}
 
+// The names of the kinds in manifests and references.
+const (
+	KindClaim    = "SandboxClaim"
+	KindPool     = "SandboxWarmPool"
+	KindTemplate = "SandboxTemplate"
+)
+
 // The names of the kinds in URLs and informers.
 var (
 	ClaimResource    = SchemeGroupVersion.WithResource("sandboxclaims")

@@ -24,6 +24,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &extensionsv1beta1.NetworkPolicySpecApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("RollingUpdate"):
 		return &extensionsv1beta1.RollingUpdateApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("RolloutStatus"):
+		return &extensionsv1beta1.RolloutStatusApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("SandboxClaim"):
 		return &extensionsv1beta1.SandboxClaimApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("SandboxClaimSpec"):

@@ -159,6 +159,18 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: numeric
       default: 600
+- name: com.github.kiln-sandbox.kiln.crds.extensions.v1beta1.RolloutStatus
+  map:
+    fields:
+    - name: completedRevision
+      type:
+        scalar: string
+    - name: lastProgressTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: phase
+      type:
+        scalar: string
 - name: com.github.kiln-sandbox.kiln.crds.extensions.v1beta1.SandboxClaim
   map:
     fields:
@@ -347,6 +359,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: replicas
       type:
         scalar: numeric
+    - name: rollout
+      type:
+        namedType: com.github.kiln-sandbox.kiln.crds.extensions.v1beta1.RolloutStatus
     - name: selector
       type:
         scalar: string

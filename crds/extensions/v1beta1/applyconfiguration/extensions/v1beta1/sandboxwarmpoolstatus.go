@@ -28,6 +28,8 @@ type SandboxWarmPoolStatusApplyConfiguration struct {
 	// observedTemplateGeneration is the generation of that template that these
 	// numbers are about.
 	ObservedTemplateGeneration *int64 `json:"observedTemplateGeneration,omitempty"`
+	// rollout is how far the pool has come on its way to its spec and template.
+	Rollout *RolloutStatusApplyConfiguration `json:"rollout,omitempty"`
 	// selector is a label selector that finds the pods of the pool.
 	Selector *string `json:"selector,omitempty"`
 	// observedGeneration is the generation of the spec these numbers are about.
@@ -103,6 +105,14 @@ func (b *SandboxWarmPoolStatusApplyConfiguration) WithCurrentRevision(value stri
 // If called multiple times, the ObservedTemplateGeneration field is set to the value of the last call.
 func (b *SandboxWarmPoolStatusApplyConfiguration) WithObservedTemplateGeneration(value int64) *SandboxWarmPoolStatusApplyConfiguration {
 	b.ObservedTemplateGeneration = &value
+	return b
+}
+
+// WithRollout sets the Rollout field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Rollout field is set to the value of the last call.
+func (b *SandboxWarmPoolStatusApplyConfiguration) WithRollout(value *RolloutStatusApplyConfiguration) *SandboxWarmPoolStatusApplyConfiguration {
+	b.Rollout = value
 	return b
 }
 
