@@ -2,232 +2,229 @@ package states
 
 import "time"
 
-// A Presence is what is known of an object another one names.
-type Presence uint8
+// A Freshness is how new the view of a claim's pool and template is.
+type Freshness uint8
 
-// The presences.
+// The freshnesses.
 const (
-	// Unseen: the watch has not shown it and nobody has asked the API server.
-	Unseen Presence = iota
-	// Present: it exists and the watch has it.
-	Present
-	// Hidden: the API server has it, the watch does not yet; an event will tell.
-	Hidden
-	// Missing: the API server itself says that there is none.
-	Missing
+	// FreshnessUnknown: the view may be older than the claim.
+	FreshnessUnknown Freshness = iota
+	// FreshnessProven: the view is at least as new as the claim.
+	FreshnessProven
+	// FreshnessBehind: the API server has something newer; an event will bring it.
+	FreshnessBehind
 )
 
-// Presences lists every presence.
-var Presences = []Presence{Unseen, Present, Hidden, Missing}
-
-// A Holding is what a claim holds: the sandbox whose controller reference names
-// the claim's UID.
-type Holding uint8
-
-// The holdings.
-const (
-	// HoldsNone: no sandbox names it.
-	HoldsNone Holding = iota
-	// HoldsWarm: one from a pool, complete when it was taken.
-	HoldsWarm
-	// HoldsStarting: its own, not Ready yet.
-	HoldsStarting
-	// HoldsReady: its own, and Ready.
-	HoldsReady
-)
-
-// Holdings lists every holding.
-var Holdings = []Holding{HoldsNone, HoldsWarm, HoldsStarting, HoldsReady}
-
-// A View is how new what the watches show of a claim's pool and template is.
-type View uint8
-
-// The views.
-const (
-	// Unproven: it may be older than the claim.
-	Unproven View = iota
-	// Proven: it is at least as new as the claim.
-	Proven
-	// Behind: the API server has something newer; an event will bring it.
-	Behind
-)
-
-// Views lists every view.
-var Views = []View{Unproven, Proven, Behind}
+// Freshnesses lists every freshness.
+var Freshnesses = []Freshness{FreshnessUnknown, FreshnessProven, FreshnessBehind}
 
 // ClaimFacts are what a claim's next step is decided from.
 type ClaimFacts struct {
-	// State is the word the claim carries.
+	// Gone: there is no claim of this name.
+	Gone bool
+	// State is the state that the claim carries.
 	State State
-	// Deleting: the claim is being deleted.
-	Deleting bool
-	// Invalid: its spec can not be served as it stands; only an edit helps.
-	Invalid bool
-	// Told: its status names a sandbox.
-	Told bool
-	// Holds is what it holds. When it was told, only the sandbox of that name
-	// counts; one that it has refused never does.
+	// Terminating: the claim is being deleted.
+	Terminating bool
+	// Problem is why its spec cannot be served as it stands, or its own sandbox
+	// cannot be made; empty if nothing is known to be wrong. Retryable: another try
+	// may help, and no event would tell when.
+	Problem   Reason
+	Retryable bool
+	// Named: its status names a sandbox.
+	Named bool
+	// Holds is what it holds.
 	Holds Holding
-	// Sandbox is what is known of the sandbox it was told of, when it holds none.
+	// Sandbox is what is known of the sandbox that it names, when it holds none.
 	Sandbox Presence
 	// Pool and Template are what is known of the two it is served from.
 	Pool, Template Presence
 	// Strict: it must not get a sandbox of an older template than there was when
 	// it was made.
 	Strict bool
-	// View is how new what is known of the pool and the template is.
-	View View
+	// Freshness is how new what is known of the pool and the template is.
+	Freshness Freshness
 	// Outdated: what it holds and was not told of is not of the template as it is
 	// known. It may have been when it was taken.
 	Outdated bool
-	// Own: it must have a sandbox of its own (its spec changes the blueprint).
-	Own bool
-	// Offer is the shelf's answer, if Asks said to ask.
+	// NeedsOwn: its spec changes the blueprint, so no warm sandbox will do.
+	NeedsOwn bool
+	// Offer is the shelf's answer, OfferNone if it was not asked.
 	Offer Offer
-	// Due: the status it should have differs from the one it has.
-	Due bool
-	// Misnoted: what is noted on it, for others to read, is not the sandbox it
-	// holds: another leader's adoption won, or a crash came before the note.
-	Misnoted bool
-	// Waited is how long it has been waiting in the shelf's line.
-	Waited time.Duration
-	// Patience is the longest it may wait there before its own sandbox is made.
-	Patience time.Duration
+	// Waited is how long it has been in the shelf's line, and MaxWait the longest
+	// it may wait there before its own sandbox is made.
+	Waited, MaxWait time.Duration
+	// Reported is the reason of the last report that this step knows its status
+	// agrees with.
+	Reported Reason
+	// Misannotated: its annotations do not name the sandbox that it holds, and
+	// nobody has been asked to write them.
+	Misannotated bool
 }
 
-// Quiet is how long a waiting claim stays silent before its status says what it
-// waits for. Most waits are over sooner, and a write would only delay them.
-const Quiet = time.Second
-
-// Asks reports whether the claim needs an answer of the shelf to go on.
-func (f ClaimFacts) Asks() bool {
-	return !f.Deleting && !f.Invalid && !f.Told && !f.Own &&
-		f.State == Binding && f.Holds == HoldsNone && f.Pool == Present
-}
+// WaitQuietly is how long a waiting claim keeps its status as it is. Most waits
+// are over sooner, and a write would only delay them.
+const WaitQuietly = time.Second
 
 // StepClaim decides the next step of a claim.
 func StepClaim(f ClaimFacts) Decision {
 	switch {
-	case f.Deleting:
-		return rest("being deleted: the garbage collector does the rest")
+	case f.Gone:
+		return rest(ReasonGone)
+	case f.Terminating:
+		return rest(ReasonTerminating)
 	case f.State == Stale:
-		return rest("it holds nothing any more")
+		return rest(ReasonStale)
 	case f.Holds != HoldsNone:
-		return hold(f)
-	case f.Told, f.State == Warming, f.State == Bound:
-		return miss(f)
-	case f.Invalid:
-		return f.say("its spec can not be served")
+		return f.hold()
+	case f.Named, f.State == Warming, f.State == Bound:
+		return f.miss()
+	case f.Problem != "" && f.Retryable:
+		return f.report(act(Retry, f.Problem))
+	case f.Problem != "":
+		return f.report(rest(f.Problem))
 	}
-	return serve(f)
+	return f.serve()
+}
+
+// report has the status say why a step ends, before it does.
+func (f ClaimFacts) report(end Decision) Decision {
+	if f.Reported != end.Reason {
+		return act(Report, end.Reason)
+	}
+	return end
 }
 
 // hold tells a claim about the sandbox it has.
-func hold(f ClaimFacts) Decision {
+func (f ClaimFacts) hold() Decision {
 	switch {
 	case f.State == Binding && f.Holds == HoldsStarting:
-		return move(ClaimCold, "its own sandbox is starting")
-	case f.State == Binding && f.Holds == HoldsWarm && !f.Told:
-		return confirm(f)
-	case f.State == Binding:
-		return move(ClaimBound, "it has its sandbox")
-	case f.State == Warming && f.Holds != HoldsStarting:
-		return move(ClaimBound, "its sandbox became Ready")
+		return move(EventColdStart, ReasonOwnStarting)
+	case f.State == Binding && f.Holds == HoldsWarm && !f.Named:
+		return f.confirm()
+	case (f.State == Binding || f.State == Warming) && f.Holds == HoldsWarm:
+		return move(EventBound, ReasonAdopted)
+	case (f.State == Binding || f.State == Warming) && f.Holds == HoldsReady:
+		return move(EventBound, ReasonOwnReady)
+	case f.Reported == ReasonHolds && f.Misannotated:
+		return act(Annotate, ReasonAnnotations)
 	}
-	if d := f.say("its sandbox changed"); !d.Rests() || !f.Misnoted {
-		return d
-	}
-	return act(Note, "what is noted on it is not what it holds")
+	return f.report(rest(ReasonHolds))
 }
 
-// prove lets a strict claim go on only with a template that is not older than the
+// fresh lets a strict claim go on only with a template that is not older than the
 // claim. What it does then is what it was kept from.
-func prove(f ClaimFacts, then Decision) Decision {
+func (f ClaimFacts) fresh(then Decision) Decision {
 	switch {
-	case !f.Strict || f.View == Proven:
+	case !f.Strict || f.Freshness == FreshnessProven:
 		return then
-	case f.View == Behind:
+	case f.Freshness == FreshnessBehind:
 		return lags
 	}
-	return act(Check, "the watches may be behind the claim")
+	return act(ProveFresh, ReasonFreshnessUnknown)
 }
 
 // confirm tells a claim of the warm sandbox it has taken. For a strict claim that
-// needs the proof, which was asked for beside the adoption. A sandbox that turns
-// out to be outdated is refused on the claim first, and only then retired: the
-// claim's status is what two leaders, or one and a lost answer, can not both
-// write, so the claim is told of it or has refused it and never both.
-func confirm(f ClaimFacts) Decision {
+// needs the proof of freshness, which was asked for beside the adoption. A sandbox
+// that turns out to be outdated is refused on the claim first, and only then
+// retired: two leaders, or one and a lost answer, cannot both write the claim's
+// status, so the claim is told of it or has refused it and never both.
+func (f ClaimFacts) confirm() Decision {
 	if f.Strict && f.Outdated {
-		return prove(f, act(Refuse, "its sandbox is of an older template"))
+		return f.fresh(act(Refuse, ReasonOutdated))
 	}
-	return prove(f, move(ClaimBound, "it has its sandbox"))
+	return f.fresh(move(EventBound, ReasonAdopted))
 }
 
 // lags is what a claim does while the API server has something that the watch does
 // not show yet.
-var lags = rest("the watch is behind; an event will tell")
+var lags = act(Wait, ReasonWatchBehind)
 
-// miss looks for a sandbox that a claim was told of and that the watch does not
-// show. Only the API server's own word makes it lost: the claim never silently
-// gets another one.
-func miss(f ClaimFacts) Decision {
+// miss looks for a sandbox that a claim names and that the watch does not show.
+// Only the API server's own word makes it lost: the claim never silently gets
+// another one.
+func (f ClaimFacts) miss() Decision {
 	switch f.Sandbox {
-	case Unseen:
-		return act(Check, "the watch does not show its sandbox")
-	case Missing:
-		return move(ClaimLost, "its sandbox is gone")
-	case Present, Hidden:
+	case PresenceUnseen:
+		return act(ReadSandbox, ReasonSandboxUnseen)
+	case PresenceMissing:
+		return move(EventLost, ReasonSandboxLost)
+	case PresenceShown, PresenceHidden:
 	}
 	return lags
 }
 
 // serve finds a claim its sandbox.
-func serve(f ClaimFacts) Decision {
+func (f ClaimFacts) serve() Decision {
 	switch f.Pool {
-	case Unseen:
-		return act(Check, "the watch does not show its pool")
-	case Missing:
-		return f.say("its pool does not exist")
-	case Hidden:
+	case PresenceUnseen:
+		return act(ReadPool, ReasonPoolUnseen)
+	case PresenceMissing:
+		return f.report(rest(ReasonPoolMissing))
+	case PresenceHidden:
 		return lags
-	case Present:
+	case PresenceShown:
 	}
 	switch {
-	case f.Offer == Taken && !f.Own && f.Strict && f.View == Behind:
-		return lags
-	case f.Offer == Taken && !f.Own:
-		return act(Adopt, "a warm sandbox is free")
-	case f.Offer == InLine && !f.Own && f.Waited < f.Patience:
-		return wait(f)
+	case f.NeedsOwn:
+	case f.Offer == OfferNone:
+		return act(AskShelf, ReasonNoSandbox)
+	case f.Offer == OfferTaken:
+		return f.adopt()
+	case f.Offer == OfferInLine && f.Waited < f.MaxWait:
+		return f.wait()
 	}
 	switch f.Template {
-	case Unseen:
-		return act(Check, "the watch does not show its template")
-	case Missing:
-		return f.say("its template does not exist")
-	case Hidden:
+	case PresenceUnseen:
+		return act(ReadTemplate, ReasonTemplateUnseen)
+	case PresenceMissing:
+		return f.report(rest(ReasonTemplateMissing))
+	case PresenceHidden:
 		return lags
-	case Present:
+	case PresenceShown:
 	}
-	return prove(f, act(Create, "there is no warm sandbox to wait for"))
+	return f.fresh(act(Create, ReasonNoneWarm))
+}
+
+// adopt takes what the shelf gave. A strict claim proves beside the adoption what
+// it will need to know after it.
+func (f ClaimFacts) adopt() Decision {
+	d := act(Adopt, ReasonWarmFree)
+	switch {
+	case f.Strict && f.Freshness == FreshnessBehind:
+		return lags
+	case f.Strict && f.Freshness == FreshnessUnknown:
+		d.About.Beside = ProveFresh
+	}
+	return d
 }
 
 // wait keeps a claim in line. A pod that becomes ready wakes it; the clock only
-// ends the silence and, at last, the patience.
-func wait(f ClaimFacts) Decision {
-	left := f.Patience - f.Waited
-	if f.Waited < Quiet {
-		return rest("a warm sandbox is starting").in(min(Quiet-f.Waited, left))
+// ends the silence and, at last, the wait.
+func (f ClaimFacts) wait() Decision {
+	left := f.MaxWait - f.Waited
+	if f.Waited < WaitQuietly {
+		return act(Wait, ReasonInLine).in(min(WaitQuietly-f.Waited, left))
 	}
-	d := f.say("a warm sandbox is starting")
-	return d.in(left)
+	return f.report(act(Wait, ReasonInLine).in(left))
 }
 
-// say writes the status if it differs, and rests otherwise.
-func (f ClaimFacts) say(reason string) Decision {
-	if f.Due {
-		return act(Report, reason)
+// AnnotationFacts are what the next step of a claim's annotations is decided from.
+type AnnotationFacts struct {
+	// Gone: there is no such claim, or it is being deleted, or holds nothing.
+	Gone bool
+	// Misannotated: the annotations do not name the sandbox that it holds.
+	Misannotated bool
+}
+
+// StepAnnotations decides the next step of a claim's annotations. They trail
+// behind everything that somebody waits for, so they have a loop of their own.
+func StepAnnotations(f AnnotationFacts) Decision {
+	switch {
+	case f.Gone:
+		return rest(ReasonGone)
+	case f.Misannotated:
+		return act(Annotate, ReasonAnnotations)
 	}
-	return rest(reason)
+	return rest(ReasonHolds)
 }

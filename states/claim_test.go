@@ -9,15 +9,15 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// patience is how long the claims of these tests wait in line.
-const patience = 10 * time.Second
+// maxWait is how long the claims of these tests wait in line.
+const maxWait = 10 * time.Second
 
-// waits are representative: not at all, silently, in the open, too long.
-var waits = []time.Duration{0, Quiet / 2, Quiet, 5 * time.Second, patience, time.Hour}
+// waits are representative: not at all, quietly, in the open, too long.
+var waits = []time.Duration{0, WaitQuietly / 2, WaitQuietly, 5 * time.Second, maxWait, time.Hour}
 
 // eachClaim calls test with every value of the facts of a claim.
 func eachClaim(test func(f ClaimFacts)) {
-	for _, state := range words {
+	for _, state := range []State{Binding, Warming, Bound, Stale} { // Parse reads no other
 		for _, holds := range Holdings {
 			for _, sandbox := range Presences {
 				for _, pool := range Presences {
@@ -28,11 +28,17 @@ func eachClaim(test func(f ClaimFacts)) {
 									on := func(bit int) bool { return flags&(1<<bit) != 0 }
 									f := ClaimFacts{
 										State: state, Holds: holds, Sandbox: sandbox, Pool: pool, Template: template,
-										Offer: offer, Waited: waited, Patience: patience,
-										Deleting: on(0), Invalid: on(1), Told: on(2), Own: on(3), Due: on(4), Misnoted: on(5),
+										Offer: offer, Waited: waited, MaxWait: maxWait,
+										Terminating: on(0), Named: on(1), NeedsOwn: on(2), Misannotated: on(3), Retryable: on(4),
 									}
-									test(f)
-									if waited == 0 && !f.Misnoted { // strictness has nothing to do with waiting, nor with notes
+									if f.Terminating && waited > 0 || f.Retryable && !on(5) {
+										continue
+									}
+									if on(5) {
+										f.Problem = ReasonEnvRejected
+									}
+									reported(f, test)
+									if waited == 0 && !f.Misannotated { // strictness has nothing to do with waiting, nor with annotations
 										strictly(f, test)
 									}
 								}
@@ -45,43 +51,47 @@ func eachClaim(test func(f ClaimFacts)) {
 	}
 }
 
+// reported calls test with a claim that this step has reported nothing of yet, and
+// if it is about to, also with one that it has, and one that it has of something else.
+func reported(f ClaimFacts, test func(ClaimFacts)) {
+	test(f)
+	if d := StepClaim(f); d.Act == Report {
+		for _, f.Reported = range []Reason{d.Reason, ReasonPoolUnseen} {
+			test(f)
+		}
+	}
+}
+
 // strictly calls test with every value of the facts that count for a strict pool.
 func strictly(f ClaimFacts, test func(ClaimFacts)) {
 	f.Strict = true
-	for _, f.View = range Views {
+	for _, f.Freshness = range Freshnesses {
 		for _, f.Outdated = range []bool{false, true} {
-			test(f)
+			reported(f, test)
 		}
 	}
 }
 
 // byClock are the edges that no facts lead to: the clock's own, written when a
 // claim's lifetime is over.
-var byClock = []Event{ClaimExpired}
-
-// possible reports whether facts can be gathered: a claim never carries the word
-// ready, for Parse does not read it.
-func (f ClaimFacts) possible() bool { return f.State != Ready }
+var byClock = []Event{EventExpired}
 
 func TestEveryClaimIsDecided(t *testing.T) {
 	g := NewWithT(t)
 	taken := map[Edge]bool{}
 	legal := map[[2]string]bool{}
 	eachClaim(func(f ClaimFacts) {
-		if !f.possible() {
-			return
-		}
 		d := StepClaim(f)
-		once(t, d.Reason != "" && d.After >= 0 && (d.Act == Move || d.Event == ""), f, d)
+		once(t, incomplete(d) == "", f, d)
 		if d.Act != Move {
 			return
 		}
-		pair := [2]string{string(f.State), string(d.Event)}
+		pair := [2]string{string(f.State), string(d.About.Event)}
 		if !legal[pair] {
 			judged(g, Claim, f.State, d, f)
 			legal[pair] = true
 		}
-		edge, _ := Claim.Edge(f.State, d.Event)
+		edge, _ := Claim.Edge(f.State, d.About.Event)
 		taken[edge] = true
 	})
 	for _, e := range Claim.Edges {
@@ -89,96 +99,150 @@ func TestEveryClaimIsDecided(t *testing.T) {
 	}
 }
 
+// asks reports whether a claim needs an answer of the shelf to go on.
+func (f ClaimFacts) asks() bool {
+	return !f.Gone && !f.Terminating && f.Problem == "" && !f.Named && !f.NeedsOwn &&
+		f.State == Binding && f.Holds == HoldsNone && f.Pool == PresenceShown
+}
+
+// inLine reports whether a claim waits in line, and may go on to.
+func (f ClaimFacts) inLine() bool { return f.asks() && f.Offer == OfferInLine && f.Waited < f.MaxWait }
+
+// unreported are the reasons for which a claim's step ends without a word in its
+// status: there is none to write, or it will be over soon, or it never changes.
+var unreported = []Reason{ReasonGone, ReasonTerminating, ReasonStale, ReasonWatchBehind}
+
 func TestWhatNoClaimEverDoes(t *testing.T) {
 	never := map[string]func(f ClaimFacts, d Decision) bool{
-		"one that is being deleted does nothing": func(f ClaimFacts, d Decision) bool {
-			return !f.Deleting || d == Decision{Reason: d.Reason}
+		"one that is terminating does nothing": func(f ClaimFacts, d Decision) bool {
+			return !f.Terminating || d == Decision{Reason: ReasonTerminating}
 		},
 		"one that is stale does nothing": func(f ClaimFacts, d Decision) bool {
-			return f.State != Stale || d == Decision{Reason: d.Reason}
+			return f.State != Stale || f.Terminating || d == Decision{Reason: ReasonStale}
 		},
-		"a note is written only for a claim that was told, and when nothing else is left to say": func(f ClaimFacts, d Decision) bool {
-			return d.Act != Note || f.Misnoted && !f.Due && f.Holds != HoldsNone && f.State != Binding
+		"one that is gone does nothing": func(f ClaimFacts, _ Decision) bool {
+			f.Gone = true
+			return StepClaim(f) == Decision{Reason: ReasonGone}
 		},
-		"a claim deletes nothing": func(_ ClaimFacts, d Decision) bool {
-			return d.Act != Delete
+		"it is annotated only when it was told, and nothing else is left to say": func(f ClaimFacts, d Decision) bool {
+			return d.Act != Annotate || f.Misannotated && f.Reported == ReasonHolds && f.Holds != HoldsNone && f.State != Binding
 		},
-		"a claim retires nothing": func(_ ClaimFacts, d Decision) bool {
-			return d.Act != Retire
+		"it does what claims do": func(_ ClaimFacts, d Decision) bool {
+			return d.Act != Delete && d.Act != Retire && d.Act != ReadClaim && d.Act != Label
 		},
 		"a strict claim takes nothing while the watch is known to be behind": func(f ClaimFacts, d Decision) bool {
-			return d.Act != Adopt || !f.Strict || f.View != Behind
+			return d.Act != Adopt || !f.Strict || f.Freshness != FreshnessBehind
+		},
+		"a strict claim's freshness is proven beside its adoption, unless it is already, and no other claim's is": func(f ClaimFacts, d Decision) bool {
+			return d.Act != Adopt || (d.About.Beside == ProveFresh) == (f.Strict && f.Freshness == FreshnessUnknown)
 		},
 		"a strict claim is told only of what is proven to be current, once it was taken from a pool": func(f ClaimFacts, d Decision) bool {
-			fresh := f.View == Proven && !f.Outdated
-			return d.Event != ClaimBound || !f.Strict || f.Told || f.Holds != HoldsWarm || f.State != Binding || fresh
+			fresh := f.Freshness == FreshnessProven && !f.Outdated
+			return d.About.Event != EventBound || !f.Strict || f.Named || f.Holds != HoldsWarm || f.State != Binding || fresh
 		},
 		"a sandbox is refused only when it is proven to be outdated, and the claim was told nothing": func(f ClaimFacts, d Decision) bool {
-			old := f.Strict && f.View == Proven && f.Outdated
-			return d.Act != Refuse || old && f.Holds == HoldsWarm && !f.Told && f.State == Binding
+			old := f.Strict && f.Freshness == FreshnessProven && f.Outdated
+			return d.Act != Refuse || old && f.Holds == HoldsWarm && !f.Named && f.State == Binding
 		},
 		"a strict claim's own sandbox is made only from a template that is proven to be the newest": func(f ClaimFacts, d Decision) bool {
-			return d.Act != Create || !f.Strict || f.View == Proven
+			return d.Act != Create || !f.Strict || f.Freshness == FreshnessProven
 		},
 		"a sandbox is adopted only when the shelf gave one, for a claim that holds none and was told of none": func(f ClaimFacts, d Decision) bool {
-			return d.Act != Adopt || f.Offer == Taken && f.Holds == HoldsNone && !f.Told && f.State == Binding
+			return d.Act != Adopt || f.Offer == OfferTaken && f.Holds == HoldsNone && !f.Named && f.State == Binding
 		},
 		"a sandbox is adopted only for a claim that asks": func(f ClaimFacts, d Decision) bool {
-			return d.Act != Adopt || f.Asks()
+			return d.Act != Adopt || f.asks()
 		},
 		"a claim that was told of a sandbox never gets another one": func(f ClaimFacts, d Decision) bool {
-			return !f.Told || d.Act != Adopt && d.Act != Create
+			return !f.Named || d.Act != Adopt && d.Act != Create && d.Act != AskShelf
 		},
-		"a claim that has its word never gets another sandbox, even if its status was emptied by hand": func(f ClaimFacts, d Decision) bool {
-			return f.State == Binding || d.Act != Adopt && d.Act != Create
+		"a claim that has a state never gets another sandbox, even if its status was emptied by hand": func(f ClaimFacts, d Decision) bool {
+			return f.State == Binding || d.Act != Adopt && d.Act != Create && d.Act != AskShelf
 		},
 		"a claim that holds a sandbox never gets another one": func(f ClaimFacts, d Decision) bool {
-			return f.Holds == HoldsNone || d.Act != Adopt && d.Act != Create
+			return f.Holds == HoldsNone || d.Act != Adopt && d.Act != Create && d.Act != AskShelf
 		},
-		"a claim that can not be served gets no sandbox": func(f ClaimFacts, d Decision) bool {
-			return !f.Invalid || d.Act != Adopt && d.Act != Create
+		"a claim that cannot be served gets no sandbox": func(f ClaimFacts, d Decision) bool {
+			return f.Problem == "" || d.Act != Adopt && d.Act != Create && d.Act != AskShelf
 		},
 		"a claim that must have its own sandbox takes no other": func(f ClaimFacts, d Decision) bool {
-			return !f.Own || d.Act != Adopt
+			return !f.NeedsOwn || d.Act != Adopt && d.Act != AskShelf
 		},
 		"a sandbox is lost only when the API server says so": func(f ClaimFacts, d Decision) bool {
-			return d.Event != ClaimLost || f.Sandbox == Missing && f.Holds == HoldsNone
+			return d.About.Event != EventLost || f.Sandbox == PresenceMissing && f.Holds == HoldsNone
 		},
 		"a claim is bound only to what it holds": func(f ClaimFacts, d Decision) bool {
-			return d.Event != ClaimBound || f.Holds == HoldsWarm || f.Holds == HoldsReady
+			return d.About.Event != EventBound || f.Holds == HoldsWarm || f.Holds == HoldsReady
+		},
+		"the reason of a claim's being bound says what it is bound to": func(f ClaimFacts, d Decision) bool {
+			return d.About.Event != EventBound || (d.Reason == ReasonAdopted) == (f.Holds == HoldsWarm)
 		},
 		"a claim is warming only while its own sandbox starts": func(f ClaimFacts, d Decision) bool {
-			return d.Event != ClaimCold || f.Holds == HoldsStarting
+			return d.About.Event != EventColdStart || f.Holds == HoldsStarting
 		},
-		"a sandbox is made only where pool and template are known": func(f ClaimFacts, d Decision) bool {
-			return d.Act != Create || f.Pool == Present && f.Template == Present
+		"a sandbox is made only where pool and template are shown": func(f ClaimFacts, d Decision) bool {
+			return d.Act != Create || f.Pool == PresenceShown && f.Template == PresenceShown
 		},
-		"a sandbox is made only when there is nothing to take and no patience left to wait": func(f ClaimFacts, d Decision) bool {
-			return d.Act != Create || f.Own || f.Offer != Taken && (f.Offer != InLine || f.Waited >= f.Patience)
+		"a sandbox is made only when there is nothing to take, and nothing to wait for any longer": func(f ClaimFacts, d Decision) bool {
+			return d.Act != Create || f.NeedsOwn || f.Offer == OfferEmpty || f.Offer == OfferInLine && f.Waited >= f.MaxWait
 		},
-		"nothing is asked about that is not unseen": func(f ClaimFacts, d Decision) bool {
-			return d.Act != Check || f.Sandbox == Unseen || f.Pool == Unseen || f.Template == Unseen || f.Strict && f.View == Unproven
+		"the shelf is asked only when it was not": func(f ClaimFacts, d Decision) bool {
+			return d.Act != AskShelf || f.Offer == OfferNone && f.asks()
 		},
-		"a status that does not differ is not written": func(f ClaimFacts, d Decision) bool {
-			return d.Act != Report || f.Due
+		"the sandbox is read only when it is unseen": func(f ClaimFacts, d Decision) bool {
+			return d.Act != ReadSandbox || f.Sandbox == PresenceUnseen && f.Holds == HoldsNone
+		},
+		"the pool is read only when it is unseen": func(f ClaimFacts, d Decision) bool {
+			return d.Act != ReadPool || f.Pool == PresenceUnseen
+		},
+		"the template is read only when it is unseen": func(f ClaimFacts, d Decision) bool {
+			return d.Act != ReadTemplate || f.Template == PresenceUnseen
+		},
+		"the freshness is proven only when it is unknown, and matters": func(f ClaimFacts, d Decision) bool {
+			return d.Act != ProveFresh || f.Strict && f.Freshness == FreshnessUnknown
+		},
+		"nothing is reported twice": func(f ClaimFacts, d Decision) bool {
+			return d.Act != Report || d.Reason != f.Reported
+		},
+		"after a report the step ends for the same reason, and at most annotates before": func(f ClaimFacts, d Decision) bool {
+			if d.Act != Report {
+				return true
+			}
+			f.Reported = d.Reason
+			end := StepClaim(f)
+			if end.Act == Annotate {
+				f.Misannotated = false
+				end = StepClaim(f)
+			}
+			return end.Ends() && end.Reason == d.Reason
+		},
+		"a step ends only for a reason that was reported, unless nobody needs to read it": func(f ClaimFacts, d Decision) bool {
+			quiet := d.Reason == ReasonInLine && f.Waited < WaitQuietly
+			return !d.Ends() || quiet || slices.Contains(unreported, d.Reason) || f.Reported == d.Reason
+		},
+		"only one whose problem another try may mend is tried again": func(f ClaimFacts, d Decision) bool {
+			return d.Act != Retry || f.Retryable && f.Problem != "" && d.Reason == f.Problem
+		},
+		"one whose problem another try may mend does not rest on it": func(f ClaimFacts, d Decision) bool {
+			return !f.Retryable || d.Act != Rest || d.Reason != f.Problem
 		},
 		"only one that waits in line looks again by the clock, and in time": func(f ClaimFacts, d Decision) bool {
-			return d.After == 0 || f.Offer == InLine && d.After <= f.Patience-f.Waited
+			return d.After == 0 || f.Offer == OfferInLine && d.After <= f.MaxWait-f.Waited
 		},
-		"one that waits in line always looks again before its patience ends": func(f ClaimFacts, d Decision) bool {
-			waits := f.Asks() && f.Offer == InLine && f.Waited < f.Patience
-			return !waits || d.After > 0
+		"one that waits in line keeps its place, and looks again before its wait ends": func(f ClaimFacts, d Decision) bool {
+			return !f.inLine() || d.Act == Report || d.Act == Wait && d.Reason == ReasonInLine && d.After > 0
 		},
-		"one that waits keeps silent at first": func(f ClaimFacts, d Decision) bool {
-			silent := f.Asks() && f.Offer == InLine && f.Waited < Quiet
-			return !silent || d.Act == Rest
+		"one that waits keeps its status as it is at first": func(f ClaimFacts, d Decision) bool {
+			return !f.inLine() || f.Waited >= WaitQuietly || d.Act == Wait
+		},
+		"it waits for the watch only when that is behind": func(f ClaimFacts, d Decision) bool {
+			shows := f.Pool != PresenceHidden && f.Template != PresenceHidden && f.Freshness != FreshnessBehind
+			sandbox := f.Sandbox == PresenceUnseen || f.Sandbox == PresenceMissing
+			return d.Reason != ReasonWatchBehind || !shows || !sandbox
 		},
 	}
 	wrong := map[string]string{}
 	eachClaim(func(f ClaimFacts) {
-		if !f.possible() {
-			return
-		}
 		d := StepClaim(f)
 		for name, right := range never {
 			if !right(f, d) {
@@ -191,117 +255,134 @@ func TestWhatNoClaimEverDoes(t *testing.T) {
 	}
 }
 
-// TestTheShelfIsAskedWhenItMatters holds Asks to its word: whoever is not told
-// to ask gets the same answer whatever the shelf would say, and whoever is told
-// to gets one that the shelf decides.
+// TestTheShelfIsAskedWhenItMatters holds the question to its word: whoever does not
+// ask gets the same decision whatever the shelf would say, and whoever asks gets
+// one that the shelf decides.
 func TestTheShelfIsAskedWhenItMatters(t *testing.T) {
 	eachClaim(func(f ClaimFacts) {
-		if !f.possible() || f.Offer != NotAsked {
+		if f.Offer != OfferNone {
 			return
 		}
-		asked := map[Offer]Decision{}
+		asked := [4]Decision{}
 		for _, o := range Offers {
 			with := f
 			with.Offer = o
 			asked[o] = StepClaim(with)
 		}
-		if f.Asks() {
-			once(t, (asked[Taken].Act == Adopt) == (!f.Strict || f.View != Behind), f, asked[Taken])
-			once(t, asked[Bare].Act != Adopt, f, asked[Bare])
-			known := f.Template == Present && (!f.Strict || f.View == Proven)
-			once(t, !known || asked[Bare].Act == Create, f, asked[Bare])
-			once(t, asked[NotAsked] == asked[Bare], f, asked)
+		once(t, f.asks() == (asked[OfferNone].Act == AskShelf) || f.State == Stale, f, asked)
+		if asked[OfferNone].Act == AskShelf {
+			once(t, (asked[OfferTaken].Act == Adopt) == (!f.Strict || f.Freshness != FreshnessBehind), f, asked[OfferTaken])
+			once(t, asked[OfferEmpty].Act != Adopt, f, asked[OfferEmpty])
+			known := f.Template == PresenceShown && (!f.Strict || f.Freshness == FreshnessProven)
+			once(t, !known || asked[OfferEmpty].Act == Create, f, asked[OfferEmpty])
 			return
 		}
 		for _, o := range Offers {
-			once(t, asked[o] == asked[NotAsked], f, asked)
+			once(t, asked[o] == asked[OfferNone], f, asked)
 		}
 	})
 }
 
 // served is a claim whose pool and template are there.
 func served() ClaimFacts {
-	return ClaimFacts{State: Binding, Pool: Present, Template: Present, Patience: patience, Due: true}
+	return ClaimFacts{State: Binding, Pool: PresenceShown, Template: PresenceShown, MaxWait: maxWait}
 }
 
-func (f ClaimFacts) in(s State) ClaimFacts            { f.State = s; return f }
+func (f ClaimFacts) at(s State) ClaimFacts            { f.State = s; return f }
 func (f ClaimFacts) offered(o Offer) ClaimFacts       { f.Offer = o; return f }
 func (f ClaimFacts) holding(h Holding) ClaimFacts     { f.Holds = h; return f }
-func (f ClaimFacts) toldOf(p Presence) ClaimFacts     { f.Told, f.Sandbox = true, p; return f }
+func (f ClaimFacts) naming(p Presence) ClaimFacts     { f.Named, f.Sandbox = true, p; return f }
 func (f ClaimFacts) ofPool(p Presence) ClaimFacts     { f.Pool = p; return f }
 func (f ClaimFacts) from(p Presence) ClaimFacts       { f.Template = p; return f }
-func (f ClaimFacts) after(d time.Duration) ClaimFacts { f.Offer, f.Waited = InLine, d; return f }
-func (f ClaimFacts) said() ClaimFacts                 { f.Due = false; return f }
-func (f ClaimFacts) needsOwn() ClaimFacts             { f.Own = true; return f }
-func (f ClaimFacts) invalid() ClaimFacts              { f.Invalid = true; return f }
-func (f ClaimFacts) strict(v View) ClaimFacts         { f.Strict, f.View = true, v; return f }
+func (f ClaimFacts) after(d time.Duration) ClaimFacts { f.Offer, f.Waited = OfferInLine, d; return f }
+func (f ClaimFacts) said(r Reason) ClaimFacts         { f.Reported = r; return f }
+func (f ClaimFacts) needsOwn() ClaimFacts             { f.NeedsOwn = true; return f }
+func (f ClaimFacts) misannotated() ClaimFacts         { f.Misannotated = true; return f }
+func (f ClaimFacts) troubled(r Reason) ClaimFacts     { f.Problem = r; return f }
+func (f ClaimFacts) retryable() ClaimFacts            { f.Retryable = true; return f }
+func (f ClaimFacts) strict(is Freshness) ClaimFacts   { f.Strict, f.Freshness = true, is; return f }
 func (f ClaimFacts) outdated() ClaimFacts             { f.Outdated = true; return f }
 
 func TestStepClaim(t *testing.T) {
+	bound := served().at(Bound).naming(PresenceUnseen).holding(HoldsWarm)
+	warming := served().at(Warming).naming(PresenceUnseen)
 	for _, row := range []struct {
 		name  string
 		facts ClaimFacts
 		act   Act
 		event Event
+		why   Reason
 		after time.Duration
 	}{
-		{name: "a claim takes the warm sandbox it is offered", facts: served().offered(Taken), act: Adopt},
-		{name: "a claim that took a warm sandbox is bound", facts: served().holding(HoldsWarm), act: Move, event: ClaimBound},
-		{name: "a bound claim whose sandbox changed says so", facts: served().in(Bound).toldOf(Unseen).holding(HoldsWarm), act: Report},
-		{name: "a bound claim whose sandbox did not change rests", facts: served().in(Bound).toldOf(Unseen).holding(HoldsWarm).said()},
+		{name: "a claim that has nothing asks the shelf", facts: served(), act: AskShelf, why: ReasonNoSandbox},
+		{name: "a claim takes the warm sandbox it is offered", facts: served().offered(OfferTaken), act: Adopt, why: ReasonWarmFree},
+		{name: "a claim that took a warm sandbox is bound", facts: served().holding(HoldsWarm), act: Move, event: EventBound, why: ReasonAdopted},
+		{name: "a claim that another controller named a warm sandbox is bound", facts: served().naming(PresenceUnseen).holding(HoldsWarm), act: Move, event: EventBound, why: ReasonAdopted},
+		{name: "a bound claim has its status follow its sandbox", facts: bound, act: Report, why: ReasonHolds},
+		{name: "a bound claim whose status follows rests", facts: bound.said(ReasonHolds), why: ReasonHolds},
+		{name: "a bound claim is annotated once its status follows", facts: bound.misannotated().said(ReasonHolds), act: Annotate, why: ReasonAnnotations},
+		{name: "a bound claim's status goes before its annotations", facts: bound.misannotated(), act: Report, why: ReasonHolds},
 
-		{name: "a claim for which nothing is warm gets its own sandbox", facts: served().offered(Bare), act: Create},
-		{name: "a claim whose own sandbox starts is warming", facts: served().holding(HoldsStarting), act: Move, event: ClaimCold},
-		{name: "a claim whose own sandbox is Ready at once is bound at once", facts: served().holding(HoldsReady), act: Move, event: ClaimBound},
-		{name: "a warming claim waits for its own sandbox", facts: served().in(Warming).toldOf(Unseen).holding(HoldsStarting).said()},
-		{name: "a warming claim says what its own sandbox waits for", facts: served().in(Warming).toldOf(Unseen).holding(HoldsStarting), act: Report},
-		{name: "a warming claim whose own sandbox is Ready is bound", facts: served().in(Warming).toldOf(Unseen).holding(HoldsReady), act: Move, event: ClaimBound},
-		{name: "a bound claim whose own sandbox is not Ready now stays bound", facts: served().in(Bound).toldOf(Unseen).holding(HoldsStarting).said()},
-		{name: "a claim that changes the blueprint never asks the shelf", facts: served().needsOwn(), act: Create},
+		{name: "a claim for which nothing is warm gets its own sandbox", facts: served().offered(OfferEmpty), act: Create, why: ReasonNoneWarm},
+		{name: "a claim whose own sandbox starts is warming", facts: served().holding(HoldsStarting), act: Move, event: EventColdStart, why: ReasonOwnStarting},
+		{name: "a claim whose own sandbox is Ready at once is bound at once", facts: served().holding(HoldsReady), act: Move, event: EventBound, why: ReasonOwnReady},
+		{name: "a warming claim says what its own sandbox waits for", facts: warming.holding(HoldsStarting), act: Report, why: ReasonHolds},
+		{name: "a warming claim waits for its own sandbox", facts: warming.holding(HoldsStarting).said(ReasonHolds), why: ReasonHolds},
+		{name: "a warming claim whose own sandbox is Ready is bound", facts: warming.holding(HoldsReady), act: Move, event: EventBound, why: ReasonOwnReady},
+		{name: "a bound claim whose own sandbox is not Ready now stays bound", facts: bound.holding(HoldsStarting).said(ReasonHolds), why: ReasonHolds},
+		{name: "a claim that changes the blueprint never asks the shelf", facts: served().needsOwn(), act: Create, why: ReasonNoneWarm},
 
-		{name: "a claim waits silently at first", facts: served().after(0), after: Quiet},
-		{name: "a claim that waited a while says what for", facts: served().after(Quiet), act: Report, after: patience - Quiet},
-		{name: "a claim that said what for waits on", facts: served().after(2 * time.Second).said(), after: patience - 2*time.Second},
-		{name: "a claim out of patience gets its own sandbox", facts: served().after(patience), act: Create},
+		{name: "a claim waits quietly at first", facts: served().after(0), act: Wait, why: ReasonInLine, after: WaitQuietly},
+		{name: "a claim that waited a while says what for", facts: served().after(WaitQuietly), act: Report, why: ReasonInLine},
+		{name: "a claim that said what for waits on", facts: served().after(2 * time.Second).said(ReasonInLine), act: Wait, why: ReasonInLine, after: maxWait - 2*time.Second},
+		{name: "a claim that has waited too long gets its own sandbox", facts: served().after(maxWait), act: Create, why: ReasonNoneWarm},
 
-		{name: "a claim whose sandbox is not shown asks about it", facts: served().in(Bound).toldOf(Unseen), act: Check},
-		{name: "a claim whose sandbox is hidden waits for the watch", facts: served().in(Bound).toldOf(Hidden)},
-		{name: "a claim whose sandbox is gone is stale", facts: served().in(Bound).toldOf(Missing), act: Move, event: ClaimLost},
-		{name: "a warming claim whose sandbox is gone is stale", facts: served().in(Warming).toldOf(Missing), act: Move, event: ClaimLost},
-		{name: "a claim that lost its sandbox gets no other, whatever is offered", facts: served().in(Bound).toldOf(Missing).offered(Taken), act: Move, event: ClaimLost},
-		{name: "a bound claim whose status was emptied by hand gets no other", facts: served().in(Bound), act: Check},
-		{name: "a stale claim rests", facts: served().in(Stale).offered(Taken)},
+		{name: "a claim whose sandbox is not shown reads it", facts: served().at(Bound).naming(PresenceUnseen), act: ReadSandbox, why: ReasonSandboxUnseen},
+		{name: "a claim whose sandbox is hidden waits for the watch", facts: served().at(Bound).naming(PresenceHidden), act: Wait, why: ReasonWatchBehind},
+		{name: "a claim whose sandbox is gone is stale", facts: served().at(Bound).naming(PresenceMissing), act: Move, event: EventLost, why: ReasonSandboxLost},
+		{name: "a warming claim whose sandbox is gone is stale", facts: served().at(Warming).naming(PresenceMissing), act: Move, event: EventLost, why: ReasonSandboxLost},
+		{name: "a claim that lost its sandbox gets no other, whatever is offered", facts: served().at(Bound).naming(PresenceMissing).offered(OfferTaken), act: Move, event: EventLost, why: ReasonSandboxLost},
+		{name: "a bound claim whose status was emptied by hand gets no other", facts: served().at(Bound), act: ReadSandbox, why: ReasonSandboxUnseen},
+		{name: "a stale claim rests", facts: served().at(Stale).offered(OfferTaken), why: ReasonStale},
+		{name: "a claim that is gone rests", facts: ClaimFacts{Gone: true}, why: ReasonGone},
 
-		{name: "a claim whose pool is not shown asks about it", facts: served().ofPool(Unseen), act: Check},
-		{name: "a claim whose pool is hidden waits for the watch", facts: served().ofPool(Hidden)},
-		{name: "a claim whose pool does not exist says so", facts: served().ofPool(Missing), act: Report},
-		{name: "a claim whose pool does not exist says so once", facts: served().ofPool(Missing).said()},
-		{name: "a claim whose template is not shown asks about it", facts: served().from(Unseen).offered(Bare), act: Check},
-		{name: "a claim whose template is hidden waits for the watch", facts: served().from(Hidden).offered(Bare)},
-		{name: "a claim whose template does not exist says so", facts: served().from(Missing).offered(Bare), act: Report},
-		{name: "a claim takes what is warm although the template is gone", facts: served().from(Missing).offered(Taken), act: Adopt},
-		{name: "a strict claim takes what is warm and asks beside that", facts: served().strict(Unproven).offered(Taken), act: Adopt},
-		{name: "a strict claim takes nothing while the watch is behind", facts: served().strict(Behind).offered(Taken)},
-		{name: "a strict claim is not told of what it took before that is proven", facts: served().strict(Unproven).holding(HoldsWarm), act: Check},
-		{name: "a strict claim is not told of what it took while the watch is behind", facts: served().strict(Behind).holding(HoldsWarm).outdated()},
-		{name: "a strict claim is told of what it took once that is proven", facts: served().strict(Proven).holding(HoldsWarm), act: Move, event: ClaimBound},
-		{name: "a strict claim does not refuse what only looks outdated", facts: served().strict(Unproven).holding(HoldsWarm).outdated(), act: Check},
-		{name: "a strict claim refuses what it took once that is proven to be outdated", facts: served().strict(Proven).holding(HoldsWarm).outdated(), act: Refuse},
-		{name: "a strict claim that was told keeps what is outdated", facts: served().strict(Proven).in(Bound).toldOf(Unseen).holding(HoldsWarm).outdated().said()},
-		{name: "a claim that takes any is told of what is outdated", facts: served().holding(HoldsWarm).outdated(), act: Move, event: ClaimBound},
-		{name: "a strict claim asks before its own sandbox is made", facts: served().strict(Unproven).offered(Bare), act: Check},
-		{name: "a strict claim makes no sandbox while the watch is behind", facts: served().strict(Behind).offered(Bare)},
-		{name: "a strict claim's own sandbox is made from a template that is proven", facts: served().strict(Proven).offered(Bare), act: Create},
-		{name: "a strict claim's own sandbox was proven when it was made", facts: served().strict(Unproven).holding(HoldsReady), act: Move, event: ClaimBound},
+		{name: "a claim whose pool is not shown reads it", facts: served().ofPool(PresenceUnseen), act: ReadPool, why: ReasonPoolUnseen},
+		{name: "a claim whose pool is hidden waits for the watch", facts: served().ofPool(PresenceHidden), act: Wait, why: ReasonWatchBehind},
+		{name: "a claim whose pool does not exist says so", facts: served().ofPool(PresenceMissing), act: Report, why: ReasonPoolMissing},
+		{name: "a claim whose pool does not exist says so once", facts: served().ofPool(PresenceMissing).said(ReasonPoolMissing), why: ReasonPoolMissing},
+		{name: "a claim whose template is not shown reads it", facts: served().from(PresenceUnseen).offered(OfferEmpty), act: ReadTemplate, why: ReasonTemplateUnseen},
+		{name: "a claim whose template is hidden waits for the watch", facts: served().from(PresenceHidden).offered(OfferEmpty), act: Wait, why: ReasonWatchBehind},
+		{name: "a claim whose template does not exist says so", facts: served().from(PresenceMissing).offered(OfferEmpty), act: Report, why: ReasonTemplateMissing},
+		{name: "a claim takes what is warm although the template is gone", facts: served().from(PresenceMissing).offered(OfferTaken), act: Adopt, why: ReasonWarmFree},
+		{name: "a strict claim takes nothing while the watch is behind", facts: served().strict(FreshnessBehind).offered(OfferTaken), act: Wait, why: ReasonWatchBehind},
+		{name: "a strict claim is not told of what it took before that is proven", facts: served().strict(FreshnessUnknown).holding(HoldsWarm), act: ProveFresh, why: ReasonFreshnessUnknown},
+		{name: "a strict claim is not told of what it took while the watch is behind", facts: served().strict(FreshnessBehind).holding(HoldsWarm).outdated(), act: Wait, why: ReasonWatchBehind},
+		{name: "a strict claim is told of what it took once that is proven", facts: served().strict(FreshnessProven).holding(HoldsWarm), act: Move, event: EventBound, why: ReasonAdopted},
+		{name: "a strict claim does not refuse what only looks outdated", facts: served().strict(FreshnessUnknown).holding(HoldsWarm).outdated(), act: ProveFresh, why: ReasonFreshnessUnknown},
+		{name: "a strict claim refuses what it took once that is proven to be outdated", facts: served().strict(FreshnessProven).holding(HoldsWarm).outdated(), act: Refuse, why: ReasonOutdated},
+		{name: "a strict claim that was told keeps what is outdated", facts: bound.strict(FreshnessProven).outdated().said(ReasonHolds), why: ReasonHolds},
+		{name: "a claim that takes any is told of what is outdated", facts: served().holding(HoldsWarm).outdated(), act: Move, event: EventBound, why: ReasonAdopted},
+		{name: "a strict claim proves the template before its own sandbox is made", facts: served().strict(FreshnessUnknown).offered(OfferEmpty), act: ProveFresh, why: ReasonFreshnessUnknown},
+		{name: "a strict claim makes no sandbox while the watch is behind", facts: served().strict(FreshnessBehind).offered(OfferEmpty), act: Wait, why: ReasonWatchBehind},
+		{name: "a strict claim's own sandbox is made from a template that is proven", facts: served().strict(FreshnessProven).offered(OfferEmpty), act: Create, why: ReasonNoneWarm},
+		{name: "a strict claim's own sandbox was proven when it was made", facts: served().strict(FreshnessUnknown).holding(HoldsReady), act: Move, event: EventBound, why: ReasonOwnReady},
 
-		{name: "a claim that can not be served says so", facts: served().invalid(), act: Report},
-		{name: "a claim that was spoiled after it got its sandbox keeps it", facts: served().invalid().in(Bound).toldOf(Unseen).holding(HoldsWarm).said()},
+		{name: "a claim that cannot be served says so", facts: served().troubled(ReasonEnvRejected), act: Report, why: ReasonEnvRejected},
+		{name: "a claim that said that it cannot be served rests", facts: served().troubled(ReasonEnvRejected).said(ReasonEnvRejected), why: ReasonEnvRejected},
+		{name: "a claim that says another thing than what is wrong says that", facts: served().troubled(ReasonEnvRejected).said(ReasonPoolMissing), act: Report, why: ReasonEnvRejected},
+		{name: "a claim whose sandbox was refused says so", facts: served().troubled(ReasonCreateRefused).retryable(), act: Report, why: ReasonCreateRefused},
+		{name: "a claim whose sandbox was refused tries again once it said so", facts: served().troubled(ReasonCreateRefused).retryable().said(ReasonCreateRefused), act: Retry, why: ReasonCreateRefused},
+		{name: "a claim that was spoiled after it got its sandbox keeps it", facts: bound.troubled(ReasonEnvRejected).said(ReasonHolds), why: ReasonHolds},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			g := NewWithT(t)
 			d := StepClaim(row.facts)
 			judged(g, Claim, row.facts.State, d, row.facts)
-			g.Expect(d).To(Equal(Decision{Act: row.act, Event: row.event, After: row.after, Reason: d.Reason}))
+			g.Expect(d).To(Equal(Decision{Act: row.act, About: About{Event: row.event}, After: row.after, Reason: row.why}))
 		})
 	}
+	t.Run("a strict claim takes what is warm and proves the freshness beside that", func(t *testing.T) {
+		d := StepClaim(served().strict(FreshnessUnknown).offered(OfferTaken))
+		NewWithT(t).Expect(d).To(Equal(Decision{Act: Adopt, About: About{Beside: ProveFresh}, Reason: ReasonWarmFree}))
+	})
 }

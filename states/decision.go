@@ -2,59 +2,99 @@ package states
 
 import "time"
 
-// A Decision is what one step does next: make a move, make a write that is no
-// move, or rest. It always carries its reason, which the log, the condition and
-// the test reuse. Effects follow from it; it causes none itself.
+// A Decision is what one step does next. It is complete: it names what to write,
+// what to ask or how long to wait, and why. The log line, the condition and the
+// Event follow from its reason; nothing derives the reason a second time.
 type Decision struct {
 	// Act says what to do; the zero value rests.
 	Act Act
-	// Event names the edge, when Act is Move.
-	Event Event
-	// Reason says why, in words a person can read.
-	Reason string
+	// About says what the act is about, beyond the object of the key itself.
+	About About
+	// Reason says why.
+	Reason Reason
 	// After asks for another look, when nothing else would wake the key; zero
-	// means an event will.
+	// means that an event will. Only a decision that ends a step has one.
 	After time.Duration
 }
 
-// Rests reports whether nothing is left to do now.
-func (d Decision) Rests() bool { return d.Act == Rest }
+// Ends reports whether the step is over with this decision.
+func (d Decision) Ends() bool { return d.Act == Rest || d.Act == Wait || d.Act == Retry }
+
+// An About is what an act is about. Each act reads its own part.
+type About struct {
+	// Event is the edge that a Move writes.
+	Event Event
+	// Beside is an act to carry out at the same time: the proof of freshness that
+	// an adoption must not wait for.
+	Beside Act
+	// Plan is what a pool creates or retires.
+	Plan *PoolPlan
+	// Report is what a pool's status says.
+	Report *PoolReport
+}
 
 // An Act is the kind of thing a decision does.
 type Act uint8
 
-// The acts. Each but Rest and Check is exactly one write, or the pair of
-// parallel writes that an adoption is.
+// The acts. Rest, Wait and Retry end a step. Every other act is one effect: one
+// write, one question to the API server, or one question to the shelf.
 const (
-	// Rest does nothing.
+	// Rest ends the step: nothing is left to do.
 	Rest Act = iota
-	// Move writes an edge of the chart.
+	// Wait ends the step and keeps what it has begun: a place in line, a sandbox
+	// that is reserved for it.
+	Wait
+	// Retry ends the step; the key comes again with a back-off of its own.
+	Retry
+
+	// AskShelf asks the shelf: a claim for a sandbox, a pool and a sandbox for what
+	// claims are taking at this moment.
+	AskShelf
+	// ReadPool asks the API server for a claim's pool.
+	ReadPool
+	// ReadTemplate asks the API server for the template of a pool.
+	ReadTemplate
+	// ReadSandbox asks the API server for the sandbox that a claim names.
+	ReadSandbox
+	// ReadClaim asks the API server for the claim that owns a sandbox.
+	ReadClaim
+	// ProveFresh asks the API server whether the view of pool and template is at
+	// least as new as the claim.
+	ProveFresh
+
+	// Move writes an edge of a chart.
 	Move
-	// Report writes a status without an edge.
+	// Report writes a status if it differs from what it should be.
 	Report
-	// Note writes on a claim, for others to read, which sandbox it has.
-	Note
-	// Check asks the API server itself about something the watch may not have
-	// seen yet.
-	Check
-	// Adopt takes the offered sandbox for the claim: the commit point.
+	// Annotate has a claim annotated for those who look there. It waits for nothing.
+	Annotate
+	// Adopt makes a claim the owner of the sandbox that the shelf gave it: the commit
+	// point.
 	Adopt
-	// Refuse writes on a claim that it will never be told of the sandbox it holds.
+	// Refuse writes on a claim that it will never have the sandbox it owns.
 	Refuse
-	// Create makes the missing child: the pod of a sandbox, or the claim's own
-	// sandbox (a cold start).
+	// Create makes what is missing: the pod of a sandbox, a claim's own sandbox (a
+	// cold start), the members of a pool.
 	Create
 	// Retire marks a sandbox as never to be handed out.
 	Retire
 	// Delete removes a retired sandbox.
 	Delete
+	// Label puts the label on a template that its pods are selected by.
+	Label
 )
 
+// String is the act's name in logs and tests.
 func (a Act) String() string {
-	return [...]string{"rest", "move", "report", "note", "check", "adopt", "refuse", "create", "retire", "delete"}[a]
+	return [...]string{
+		"rest", "wait", "retry", "ask-shelf", "read-pool", "read-template", "read-sandbox", "read-claim", "prove-fresh",
+		"move", "report", "annotate", "adopt", "refuse", "create", "retire", "delete", "label",
+	}[a]
 }
 
-func rest(reason string) Decision              { return Decision{Reason: reason} }
-func act(a Act, reason string) Decision        { return Decision{Act: a, Reason: reason} }
-func move(event Event, why string) Decision    { return Decision{Act: Move, Event: event, Reason: why} }
+func act(a Act, why Reason) Decision { return Decision{Act: a, Reason: why} }
+func rest(why Reason) Decision       { return act(Rest, why) }
+func move(e Event, why Reason) Decision {
+	return Decision{Act: Move, About: About{Event: e}, Reason: why}
+}
 func (d Decision) in(t time.Duration) Decision { d.After = t; return d }

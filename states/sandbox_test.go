@@ -1,54 +1,47 @@
 package states
 
 import (
-	"slices"
+	"fmt"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 )
 
-// pauses are a hush and a wait each: either longer than the other.
+// pauses are a delay of the status and one of the pod each: either longer than the
+// other.
 var pauses = [][2]time.Duration{{0, 0}, {0, time.Second}, {time.Second, 0}, {time.Second, time.Minute}, {time.Minute, time.Second}}
 
 // eachSandbox calls test with every value of the facts of a sandbox.
 func eachSandbox(test func(f SandboxFacts)) {
 	for _, holder := range Holders {
 		for _, pod := range PodViews {
-			for _, word := range words {
-				for flags := range 1 << 6 {
-					on := func(bit int) bool { return flags&(1<<bit) != 0 }
-					for _, pause := range pauses {
-						test(SandboxFacts{
-							Deleting: on(0), Retired: on(1), Halted: on(2), Warm: on(3), Told: on(4), Due: on(5),
-							Holder: holder, Pod: pod, Word: word, Hush: pause[0], Wait: pause[1],
-						})
+			for _, state := range words {
+				for _, loan := range Loans {
+					for flags := range 1 << 9 {
+						on := func(bit int) bool { return flags&(1<<bit) != 0 }
+						f := SandboxFacts{
+							Terminating: on(0), Retired: on(1), Blocked: on(2), Warm: on(3), ClaimKnows: on(4), Retryable: on(5),
+							Refused: on(6), Holder: holder, Pod: pod, State: state, Loan: loan,
+						}
+						if f.Retryable && !f.Blocked || f.Refused && f.Holder != HolderElsewhere {
+							continue
+						}
+						f.Readiness = ReadinessOf(PodFacts{View: pod, Phase: PodPhaseRunning, Problem: f.Blocked})
+						if on(7) {
+							f.Reported = f.Readiness
+						}
+						if on(8) {
+							f.Retire = ReasonStuck
+						}
+						for _, pause := range pauses {
+							f.StatusDelay, f.PodDelay = pause[0], pause[1]
+							test(f)
+						}
 					}
 				}
 			}
 		}
-	}
-}
-
-// judged checks what is true of every decision, whatever it is about.
-func judged(g *WithT, c Chart, from State, d Decision, facts any) {
-	g.Expect(d.Reason).NotTo(BeEmpty(), "%+v", facts)
-	g.Expect(d.After).To(BeNumerically(">=", 0), "%+v", facts)
-	g.Expect(d.Rests()).To(Equal(d.Act == Rest))
-	if d.Act != Move {
-		g.Expect(d.Event).To(BeEmpty(), "%+v: %+v", facts, d)
-		return
-	}
-	_, err := c.Judge(from, d.Event)
-	g.Expect(err).NotTo(HaveOccurred(), "%+v: %+v", facts, d)
-}
-
-// once keeps a test of many thousand values quick: gomega is asked only about
-// those that are wrong.
-func once(t *testing.T, right bool, facts any, d any) {
-	t.Helper()
-	if !right {
-		t.Fatalf("%+v: %+v", facts, d)
 	}
 }
 
@@ -58,16 +51,16 @@ func TestEverySandboxIsDecided(t *testing.T) {
 	legal := map[[2]string]bool{}
 	eachSandbox(func(f SandboxFacts) {
 		d := StepSandbox(f)
-		once(t, d.Reason != "" && d.After >= 0 && (d.Act == Move || d.Event == ""), f, d)
+		once(t, incomplete(d) == "", f, d)
 		if d.Act != Move {
 			return
 		}
-		pair := [2]string{string(f.Word), string(d.Event)}
+		pair := [2]string{string(f.State), string(d.About.Event)}
 		if !legal[pair] {
-			judged(g, Pod, f.Word, d, f)
+			judged(g, Pod, f.State, d, f)
 			legal[pair] = true
 		}
-		edge, _ := Pod.Edge(f.Word, d.Event)
+		edge, _ := Pod.Edge(f.State, d.About.Event)
 		taken[edge] = true
 	})
 	for _, e := range Pod.Edges {
@@ -75,80 +68,157 @@ func TestEverySandboxIsDecided(t *testing.T) {
 	}
 }
 
+// lives reports whether a sandbox has not begun to leave.
+func (f SandboxFacts) lives() bool { return !f.Gone && !f.Terminating && !f.Retired }
+
+// retires reports whether a sandbox is given up.
+func (f SandboxFacts) retires() bool {
+	return f.Holder == HolderElsewhere || f.Holder == HolderPool && f.Retire != ""
+}
+
+// hasHolder reports whether it is known whose a sandbox is.
+func (f SandboxFacts) hasHolder() bool { return f.Holder != HolderUnseen && f.Holder != HolderHidden }
+
+// stays reports whether a sandbox lives and nobody gives it up.
+func (f SandboxFacts) stays() bool { return f.lives() && f.hasHolder() && !f.retires() }
+
+// lacksPod reports whether a sandbox shall have a pod and has none.
+func (f SandboxFacts) lacksPod() bool {
+	return f.stays() && f.Holder != HolderGone && !f.Blocked && f.Pod == PodNone
+}
+
 func TestWhatNoSandboxEverDoes(t *testing.T) {
-	for name, right := range map[string]func(f SandboxFacts, d Decision) bool{
-		"one that is being deleted does nothing": func(f SandboxFacts, d Decision) bool {
-			return !f.Deleting || d == Decision{Reason: d.Reason}
+	never := map[string]func(f SandboxFacts, d Decision) bool{
+		"one that is gone does nothing": func(f SandboxFacts, _ Decision) bool {
+			f.Gone = true
+			return StepSandbox(f) == Decision{Reason: ReasonGone}
 		},
-		"one that its pool, its claim, its user or a vanished claim holds is never retired": func(f SandboxFacts, d Decision) bool {
-			return d.Act != Retire || f.Holder == ByTwin
+		"one that is terminating does nothing": func(f SandboxFacts, d Decision) bool {
+			return !f.Terminating || d == Decision{Reason: ReasonTerminating}
+		},
+		"it does what sandboxes do": func(_ SandboxFacts, d Decision) bool {
+			return d.Act != Adopt && d.Act != Refuse && d.Act != Annotate && d.Act != Label && d.Act != ReadPool &&
+				d.Act != ReadTemplate && d.Act != ReadSandbox && d.Act != ProveFresh
+		},
+		"one is retired only when its claim has another or has refused it, or its pool gives it up": func(f SandboxFacts, d Decision) bool {
+			return d.Act != Retire || f.retires()
+		},
+		"one that its claim, its user or a vanished claim holds is never retired": func(f SandboxFacts, d Decision) bool {
+			return d.Act != Retire || f.Holder != HolderClaim && f.Holder != HolderNobody && f.Holder != HolderGone
+		},
+		"one that is given up is retired, for the reason it is given up for": func(f SandboxFacts, d Decision) bool {
+			why := f.Retire
+			if f.Holder == HolderElsewhere {
+				why = ReasonSurplus
+			}
+			if f.Refused {
+				why = ReasonOutdated
+			}
+			return !f.lives() || !f.retires() || d == act(Retire, why)
 		},
 		"nothing is deleted that was not retired before": func(f SandboxFacts, d Decision) bool {
 			return d.Act != Delete || f.Retired
 		},
-		"a retired one is deleted only when its pod says so, or has no word to say": func(f SandboxFacts, d Decision) bool {
-			return d.Act != Delete || !f.owns() || f.Word == Stale || f.Word == Bound
+		"a retired one is deleted only when its pod says so, or has no state to say it with": func(f SandboxFacts, d Decision) bool {
+			return d.Act != Delete || !f.owns() || f.State == Stale || f.State == Bound
 		},
 		"a retired one only leaves": func(f SandboxFacts, d Decision) bool {
-			leaves := d.Act == Delete || d.Event == Retired || d.Event == Released
-			return !f.Retired || f.Deleting || leaves
+			leaves := d.Act == Delete || d.About.Event == EventRetired || d.About.Event == EventReleased
+			return !f.Retired || f.Terminating || leaves
 		},
 		"the retired event needs a retired sandbox": func(f SandboxFacts, d Decision) bool {
-			return d.Event != Retired || f.Retired
+			return d.About.Event != EventRetired || f.Retired
 		},
-		"a claim that is unseen is asked about before anything happens": func(f SandboxFacts, d Decision) bool {
-			return f.Holder != ByUnseen || f.Deleting || f.Retired || d.Act == Check
+		"a claim that is unseen is read before anything happens": func(f SandboxFacts, d Decision) bool {
+			return f.Holder != HolderUnseen || !f.lives() || d.Act == ReadClaim
 		},
-		"nothing else is asked about": func(f SandboxFacts, d Decision) bool {
-			return d.Act != Check || f.Holder == ByUnseen
+		"a claim that was read and that the watch does not show is waited for": func(f SandboxFacts, d Decision) bool {
+			return f.Holder != HolderHidden || !f.lives() || d == act(Wait, ReasonWatchBehind)
 		},
-		"a sandbox adopts nothing": func(_ SandboxFacts, d Decision) bool { return d.Act != Adopt },
+		"no other claim is read": func(f SandboxFacts, d Decision) bool {
+			return d.Act != ReadClaim || f.Holder == HolderUnseen
+		},
+		"the shelf is asked only when it was not, and only about what a claim that was not told holds": func(f SandboxFacts, d Decision) bool {
+			return d.Act != AskShelf || f.Loan == LoanUnknown && f.Holder == HolderClaim && !f.ClaimKnows
+		},
 		"a pod is made only where there is none": func(f SandboxFacts, d Decision) bool {
-			return d.Act != Create || f.Pod == NoPod && !f.Halted && !f.Retired
+			return d.Act != Create || f.Pod == PodNone && !f.Blocked && !f.Retired
 		},
 		"no pod is made for a claim that vanished": func(f SandboxFacts, d Decision) bool {
-			return d.Act != Create || f.Holder != ByGhost
+			return d.Act != Create || f.Holder != HolderGone
 		},
-		"the word of a pod that is somebody else's, or of one among many, is left alone": func(f SandboxFacts, d Decision) bool {
+		"the state of a pod that is somebody else's, or of one among several, is left alone": func(f SandboxFacts, d Decision) bool {
 			return d.Act != Move || f.owns()
 		},
 		"a pod becomes free only in a pool, and only when it is Ready": func(f SandboxFacts, d Decision) bool {
-			return d.Event != Warmed || f.Holder == ByPool && f.Pod == PodReady
+			return d.About.Event != EventWarmed || f.Holder == HolderPool && f.Pod == PodReady
 		},
-		"a pod is confirmed only when its claim knows": func(f SandboxFacts, d Decision) bool {
-			return d.Event != Confirmed || f.Told && f.Holder == ByClaim
+		"a pod is reserved only when it was adopted": func(f SandboxFacts, d Decision) bool {
+			return d.About.Event != EventReserved || f.Holder == HolderClaim || f.Holder == HolderGone
 		},
-		"a pod is reserved only for a claim that took it": func(f SandboxFacts, d Decision) bool {
-			return d.Event != Reserved || f.Holder == ByClaim || f.Holder == ByGhost
+		"a pod is reserved only when its claim does not know": func(f SandboxFacts, d Decision) bool {
+			return d.About.Event != EventReserved || f.Holder != HolderClaim || !f.ClaimKnows
 		},
-		"a pod is handed over only when it is Ready, and to no pool": func(f SandboxFacts, d Decision) bool {
-			return d.Event != Handed || f.Pod == PodReady && (f.Holder == ByClaim || f.Holder == ByNobody)
+		"a pod is never reserved while its loan is open, or before that is known": func(f SandboxFacts, d Decision) bool {
+			return d.About.Event != EventReserved || f.Holder != HolderClaim || f.Loan == LoanClosed
+		},
+		"a pod whose loan is open rests as it is, and its step keeps waiting": func(f SandboxFacts, d Decision) bool {
+			rests := f.stays() && f.Holder == HolderClaim && !f.ClaimKnows && f.Loan == LoanOpen && d.Act != Create && d.Act != Report
+			adopted := f.owns() && (f.State == Ready || f.State == Warming && f.Warm)
+			return !rests || !adopted || d.Act == Wait && d.Reason == ReasonAdopting
+		},
+		"a pod is handed over only to a claim that knows, or to a user, and to no pool": func(f SandboxFacts, d Decision) bool {
+			return d.About.Event != EventHanded || f.Holder == HolderClaim && f.ClaimKnows || f.Holder == HolderNobody
+		},
+		"a pod that is starting is handed over only when it is Ready": func(f SandboxFacts, d Decision) bool {
+			return d.About.Event != EventHanded || f.State != Warming || f.Pod == PodReady
+		},
+		"a pod is handed over in one move, from whatever its state is": func(f SandboxFacts, d Decision) bool {
+			knows := f.stays() && f.Holder == HolderClaim && f.ClaimKnows && f.Pod == PodReady && d.Act != Report
+			return !knows || f.State == Bound || f.State == Stale || d == move(EventHanded, ReasonClaimKnows)
 		},
 		"a bound pod stays bound": func(f SandboxFacts, d Decision) bool {
-			return f.Word != Bound || d.Act != Move
+			return f.State != Bound || d.Act != Move
 		},
-		"a status that is due is told, now or when the hush is over": func(f SandboxFacts, d Decision) bool {
-			return !f.Due || f.Deleting || f.Retired || d.Act != Rest || d.After > 0 && d.After <= f.Hush
+		"a status that may differ is reported, now or when its delay is over": func(f SandboxFacts, d Decision) bool {
+			return !f.stays() || !f.reports() || !d.Ends() || d.After > 0 && d.After <= f.StatusDelay
 		},
-		"a status that is not due is not told": func(f SandboxFacts, d Decision) bool {
-			return f.Due || d.Act != Report
+		"a report says how ready it is, and nothing is reported twice": func(f SandboxFacts, d Decision) bool {
+			return d.Act != Report || d.Reason == f.Readiness && d.Reason != f.Reported
 		},
-		"no pod is made before its wait is over": func(f SandboxFacts, d Decision) bool {
-			return d.Act != Create || f.Wait <= 0
+		"the status of a sandbox whose claim has vanished is not written": func(f SandboxFacts, d Decision) bool {
+			return d.Act != Report || f.Holder != HolderGone
 		},
-		"a pod that has to wait is looked after in time": func(f SandboxFacts, d Decision) bool {
-			return !f.lacksPod() || d.Act != Rest || d.After > 0 && d.After <= f.Wait
+		"a status is written before the pod's state when its time has come": func(f SandboxFacts, d Decision) bool {
+			return d.Act != Move || f.Retired || !f.reports() || f.StatusDelay > 0
+		},
+		"what was refused is tried again, once that was reported or will be": func(f SandboxFacts, d Decision) bool {
+			return !f.Retryable || !f.stays() || d.Act != Rest
+		},
+		"nothing else is tried again": func(f SandboxFacts, d Decision) bool {
+			return d.Act != Retry || f.Retryable
+		},
+		"no pod is made before its delay is over": func(f SandboxFacts, d Decision) bool {
+			return d.Act != Create || f.PodDelay <= 0
+		},
+		"a pod that is delayed is looked after in time": func(f SandboxFacts, d Decision) bool {
+			return !f.lacksPod() || !d.Ends() || d.After > 0 && d.After <= f.PodDelay
 		},
 		"nobody looks again but for a status or a pod that is still to come": func(f SandboxFacts, d Decision) bool {
-			return d.After == 0 || f.Due && d.After == f.Hush || f.lacksPod() && d.After == f.Wait
+			return d.After == 0 || f.reports() && d.After == f.StatusDelay || f.lacksPod() && d.After == f.PodDelay
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			eachSandbox(func(f SandboxFacts) {
-				d := StepSandbox(f)
-				once(t, right(f, d), f, d)
-			})
-		})
+	}
+	wrong := map[string]string{}
+	eachSandbox(func(f SandboxFacts) {
+		d := StepSandbox(f)
+		for name, right := range never {
+			if !right(f, d) {
+				wrong[name] = fmt.Sprintf("%+v: %+v", f, d)
+			}
+		}
+	})
+	for name := range never {
+		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(wrong[name]).To(BeEmpty()) })
 	}
 }
 
@@ -162,143 +232,178 @@ func TestNoSandboxCircles(t *testing.T) {
 			if d.Act != Move {
 				return
 			}
-			edge, _ := Pod.Edge(f.Word, d.Event)
-			f.Word = edge.To
+			edge, _ := Pod.Edge(f.State, d.About.Event)
+			f.State = edge.To
 		}
 		t.Fatalf("%+v never rests", was)
 	})
 }
 
-// lacksPod reports whether a sandbox shall have a pod and has none.
-func (f SandboxFacts) lacksPod() bool {
-	shall := !f.Deleting && !f.Retired && !f.Halted && f.Holder != ByGhost && f.Holder != ByTwin && f.Holder != ByUnseen
-	return shall && f.Pod == NoPod
+// member is a sandbox of a pool, with a pod and its state. What a pod says is
+// reported already.
+func member(state State, pod PodView) SandboxFacts {
+	readiness := ReadinessOf(PodFacts{View: pod})
+	return SandboxFacts{Holder: HolderPool, Warm: true, Pod: pod, State: state, Readiness: readiness, Reported: readiness}
 }
 
-// member is a sandbox of a pool, with a pod and its word.
-func member(word State, pod PodView) SandboxFacts {
-	return SandboxFacts{Holder: ByPool, Warm: true, Pod: pod, Word: word}
-}
-
-func (f SandboxFacts) heldBy(h Holder) SandboxFacts { f.Holder = h; return f }
-func (f SandboxFacts) told() SandboxFacts           { f.Told = true; return f }
-func (f SandboxFacts) retired() SandboxFacts        { f.Retired = true; return f }
-func (f SandboxFacts) waits() SandboxFacts          { f.Wait = time.Minute; return f }
-func (f SandboxFacts) due(hush time.Duration) SandboxFacts {
-	f.Due, f.Hush = true, hush
+func (f SandboxFacts) heldBy(h Holder) SandboxFacts  { f.Holder = h; return f }
+func (f SandboxFacts) knows() SandboxFacts           { f.ClaimKnows = true; return f }
+func (f SandboxFacts) lent(l Loan) SandboxFacts      { f.Loan = l; return f }
+func (f SandboxFacts) retired() SandboxFacts         { f.Retired = true; return f }
+func (f SandboxFacts) refused() SandboxFacts         { f.Refused = true; return f }
+func (f SandboxFacts) givenUp(r Reason) SandboxFacts { f.Retire = r; return f }
+func (f SandboxFacts) podDelayed() SandboxFacts      { f.PodDelay = time.Minute; return f }
+func (f SandboxFacts) due(delay time.Duration) SandboxFacts {
+	f.Reported, f.StatusDelay = "", delay
 	return f
 }
 
 // own is a sandbox that was made for one claim.
-func own(word State, pod PodView) SandboxFacts {
-	return SandboxFacts{Holder: ByClaim, Pod: pod, Word: word}
+func own(state State, pod PodView) SandboxFacts {
+	f := member(state, pod)
+	f.Holder, f.Warm = HolderClaim, false
+	return f
 }
 
 func TestStepSandbox(t *testing.T) {
+	adopted := member(Ready, PodReady).heldBy(HolderClaim)
+	suspended := SandboxFacts{Blocked: true, Readiness: ReasonSuspended, Reported: ReasonSuspended}
+	refusedPod := SandboxFacts{Holder: HolderPool, Blocked: true, Retryable: true, Readiness: ReasonPodProblem, Reported: ReasonPodProblem}
 	for _, row := range []struct {
 		name  string
 		facts SandboxFacts
 		act   Act
 		event Event
+		why   Reason
 		after time.Duration
 	}{
-		{name: "a new member gets its pod", facts: member(Warming, NoPod), act: Create},
-		{name: "a member whose pod is starting waits for it", facts: member(Warming, PodStarting)},
-		{name: "a member whose pod became Ready is free", facts: member(Warming, PodReady), act: Move, event: Warmed},
-		{name: "a free member rests", facts: member(Ready, PodReady)},
-		{name: "a free member that lost readiness is not free", facts: member(Ready, PodStarting), act: Move, event: Cooled},
-		{name: "a free member whose pod is being deleted is not free", facts: member(Ready, PodLeaving), act: Move, event: Cooled},
-		{name: "a member whose pod vanished gets another one", facts: member(Ready, NoPod), act: Create},
-		{name: "a member whose pod is leaving waits until it is gone", facts: member(Warming, PodLeaving)},
-		{name: "a member whose pods vanished too often waits with the next", facts: member(Warming, NoPod).waits(), after: time.Minute},
-		{name: "a member that waits with the next pod says so first", facts: member(Warming, NoPod).waits().due(0), act: Report},
-		{name: "a member that waits with the next pod says so when its hush is over, if that is sooner", facts: member(Warming, NoPod).waits().due(time.Second), after: time.Second},
-		{name: "a wait holds up no pod that is there", facts: member(Warming, PodReady).waits(), act: Move, event: Warmed},
-		{name: "a claim's own sandbox waits with the next pod, too", facts: own(Warming, NoPod).waits(), after: time.Minute},
-		{name: "a retired member does not wait for a pod", facts: member(Warming, NoPod).waits().retired(), act: Delete},
-		{name: "a suspended sandbox does not wait for a pod", facts: SandboxFacts{Halted: true}.waits()},
-		{name: "a ghost does not wait for a pod", facts: member(Warming, NoPod).heldBy(ByGhost).waits()},
-		{name: "a retired member says so on its pod first", facts: member(Ready, PodReady).retired(), act: Move, event: Retired},
-		{name: "a retired member that never was Ready says so too", facts: member(Warming, PodStarting).retired(), act: Move, event: Retired},
-		{name: "a retired member that said so is deleted", facts: member(Stale, PodReady).retired(), act: Delete},
-		{name: "a retired member without a pod is deleted", facts: member(Warming, NoPod).retired(), act: Delete},
+		{name: "a new member gets its pod", facts: member(Warming, PodNone), act: Create, why: ReasonPodMissing},
+		{name: "a member whose pod is starting waits for it", facts: member(Warming, PodStarting), why: ReasonPodPending},
+		{name: "a member whose pod became Ready is free", facts: member(Warming, PodReady), act: Move, event: EventWarmed, why: ReasonFree},
+		{name: "a free member rests", facts: member(Ready, PodReady), why: ReasonPodReady},
+		{name: "a free member that lost readiness is not free", facts: member(Ready, PodStarting), act: Move, event: EventCooled, why: ReasonCooled},
+		{name: "a free member whose pod is being deleted is not free", facts: member(Ready, PodTerminating), act: Move, event: EventCooled, why: ReasonCooled},
+		{name: "a member whose pods vanish waits before the next one", facts: member(Warming, PodNone).podDelayed(), why: ReasonPodsEnd, after: time.Minute},
+		{name: "a member whose pods vanish says so first", facts: member(Warming, PodNone).podDelayed().due(0), act: Report, why: ReasonPodMissing},
+		{name: "a member that its pool gives up is retired", facts: member(Ready, PodReady).givenUp(ReasonOutdated), act: Retire, why: ReasonOutdated},
+		{name: "a member that its pool gives up gets no pod first", facts: member(Warming, PodNone).givenUp(ReasonSurplus), act: Retire, why: ReasonSurplus},
+		{name: "a member that its pool gave up and a claim adopted is the claim's", facts: adopted.givenUp(ReasonSurplus).lent(LoanOpen), act: Wait, why: ReasonAdopting},
 
-		{name: "an adopted member is reserved", facts: member(Ready, PodReady).heldBy(ByClaim), act: Move, event: Reserved},
-		{name: "an adopted member is reserved also when it lost readiness", facts: member(Warming, PodStarting).heldBy(ByClaim), act: Move, event: Reserved},
-		{name: "an adopted member is reserved although its claim knows already", facts: member(Ready, PodReady).heldBy(ByClaim).told(), act: Move, event: Reserved},
-		{name: "a reserved member waits until its claim knows", facts: member(Binding, PodReady).heldBy(ByClaim)},
-		{name: "a reserved member whose claim knows is bound", facts: member(Binding, PodReady).heldBy(ByClaim).told(), act: Move, event: Confirmed},
-		{name: "a reserved member whose claim knows is bound although it is not Ready now", facts: member(Binding, PodStarting).heldBy(ByClaim).told(), act: Move, event: Confirmed},
-		{name: "a bound member that lost readiness stays bound", facts: member(Bound, PodStarting).heldBy(ByClaim).told()},
-		{name: "a bound member whose pod vanished gets another one", facts: member(Warming, NoPod).heldBy(ByClaim).told(), act: Create},
-		{name: "that other pod waits to become Ready", facts: member(Warming, PodStarting).heldBy(ByClaim).told()},
-		{name: "that other pod is the claim's at once", facts: member(Warming, PodReady).heldBy(ByClaim).told(), act: Move, event: Handed},
+		{name: "a retired member's pod says so", facts: member(Ready, PodReady).retired(), act: Move, event: EventRetired, why: ReasonRetired},
+		{name: "a retired member that is warming says so", facts: member(Warming, PodStarting).retired(), act: Move, event: EventRetired, why: ReasonRetired},
+		{name: "a retired member whose pod says so is deleted", facts: member(Stale, PodReady).retired(), act: Delete, why: ReasonRetired},
+		{name: "a retired member without a pod is deleted", facts: member(Warming, PodNone).retired(), act: Delete, why: ReasonRetired},
 
-		{name: "a claim's own sandbox gets its pod", facts: own(Warming, NoPod), act: Create},
-		{name: "a claim's own sandbox starts", facts: own(Warming, PodStarting)},
-		{name: "a claim's own sandbox is handed over when it is Ready", facts: own(Warming, PodReady), act: Move, event: Handed},
+		{name: "an adopted member asks whether its claim is about to be told", facts: adopted, act: AskShelf, why: ReasonLoanUnknown},
+		{name: "an adopted member waits while its claim is about to be told", facts: adopted.lent(LoanOpen), act: Wait, why: ReasonAdopting},
+		{name: "an adopted member whose claim was not told is reserved", facts: adopted.lent(LoanClosed), act: Move, event: EventReserved, why: ReasonClaimUnaware},
+		{name: "an adopted member is reserved also when it lost readiness", facts: member(Warming, PodStarting).heldBy(HolderClaim).lent(LoanClosed), act: Move, event: EventReserved, why: ReasonClaimUnaware},
+		{name: "an adopted member whose claim knows is handed over at once", facts: adopted.knows(), act: Move, event: EventHanded, why: ReasonClaimKnows},
+		{name: "an adopted member whose claim knows is handed over whatever the shelf says", facts: adopted.knows().lent(LoanOpen), act: Move, event: EventHanded, why: ReasonClaimKnows},
+		{name: "an adopted member whose claim knows waits to be Ready if it is warming", facts: member(Warming, PodStarting).heldBy(HolderClaim).knows(), why: ReasonPodPending},
+		{name: "a reserved member waits until its claim knows", facts: member(Binding, PodReady).heldBy(HolderClaim), why: ReasonPodReady},
+		{name: "a reserved member whose claim knows is handed over", facts: member(Binding, PodReady).heldBy(HolderClaim).knows(), act: Move, event: EventHanded, why: ReasonClaimKnows},
+		{name: "a reserved member whose claim knows is handed over although it is not Ready now", facts: member(Binding, PodStarting).heldBy(HolderClaim).knows(), act: Move, event: EventHanded, why: ReasonClaimKnows},
+		{name: "a bound member that lost readiness stays bound", facts: member(Bound, PodStarting).heldBy(HolderClaim).knows(), why: ReasonPodPending},
+		{name: "a bound member whose pod vanished gets another one", facts: member(Warming, PodNone).heldBy(HolderClaim).knows(), act: Create, why: ReasonPodMissing},
+		{name: "that other pod is the claim's at once when it is Ready", facts: member(Warming, PodReady).heldBy(HolderClaim).knows(), act: Move, event: EventHanded, why: ReasonClaimKnows},
 
-		{name: "a sandbox that a user made gets its pod", facts: own(Warming, NoPod).heldBy(ByNobody), act: Create},
-		{name: "a sandbox that a user made is its own when Ready", facts: own(Warming, PodReady).heldBy(ByNobody), act: Move, event: Handed},
-		{name: "a sandbox that a user made is left alone from then on", facts: own(Bound, PodStarting).heldBy(ByNobody)},
-		{name: "a suspended sandbox gets no pod", facts: SandboxFacts{Halted: true}},
-		{name: "a suspended sandbox says so", facts: SandboxFacts{Halted: true}.due(0), act: Report},
+		{name: "a claim's own sandbox gets its pod", facts: own(Warming, PodNone), act: Create, why: ReasonPodMissing},
+		{name: "a claim's own sandbox starts", facts: own(Warming, PodStarting), why: ReasonPodPending},
+		{name: "a claim's own sandbox that is Ready waits until its claim knows", facts: own(Warming, PodReady), why: ReasonPodReady},
+		{name: "a claim's own sandbox is handed over when it is Ready and its claim knows", facts: own(Warming, PodReady).knows(), act: Move, event: EventHanded, why: ReasonClaimKnows},
 
-		{name: "a sandbox whose claim is unseen asks about it", facts: member(Ready, PodReady).heldBy(ByUnseen), act: Check},
-		{name: "a ghost's free pod is reserved first", facts: member(Ready, PodReady).heldBy(ByGhost), act: Move, event: Reserved},
-		{name: "a ghost's reserved pod is released", facts: member(Binding, PodReady).heldBy(ByGhost), act: Move, event: Released},
-		{name: "a ghost's bound pod waits for the garbage collector", facts: member(Bound, PodReady).heldBy(ByGhost)},
-		{name: "a ghost without a pod gets none", facts: member(Warming, NoPod).heldBy(ByGhost)},
+		{name: "a sandbox that a user made gets its pod", facts: own(Warming, PodNone).heldBy(HolderNobody), act: Create, why: ReasonPodMissing},
+		{name: "a sandbox that a user made is the user's when Ready", facts: own(Warming, PodReady).heldBy(HolderNobody), act: Move, event: EventHanded, why: ReasonUsers},
+		{name: "a sandbox that a user made is left alone from then on", facts: own(Bound, PodStarting).heldBy(HolderNobody), why: ReasonPodPending},
+		{name: "a suspended sandbox gets no pod", facts: suspended, why: ReasonSuspended},
+		{name: "a suspended sandbox says so", facts: suspended.due(0), act: Report, why: ReasonSuspended},
+		{name: "a sandbox whose pod is refused says so", facts: refusedPod.due(0), act: Report, why: ReasonPodProblem},
+		{name: "a sandbox whose pod is refused tries again", facts: refusedPod, act: Retry, why: ReasonPodProblem},
 
-		{name: "a twin is retired", facts: member(Ready, PodReady).heldBy(ByTwin), act: Retire},
-		{name: "a retired twin that was reserved is released", facts: member(Binding, PodReady).heldBy(ByTwin).retired(), act: Move, event: Released},
-		{name: "a retired twin that was never reserved is retired", facts: member(Ready, PodReady).heldBy(ByTwin).retired(), act: Move, event: Retired},
-		{name: "a retired twin whose pod is bound is deleted", facts: own(Bound, PodReady).heldBy(ByTwin).retired(), act: Delete},
+		{name: "a sandbox whose claim is unseen reads it", facts: adopted.heldBy(HolderUnseen), act: ReadClaim, why: ReasonClaimUnseen},
+		{name: "a sandbox whose claim is hidden waits for the watch", facts: adopted.heldBy(HolderHidden), act: Wait, why: ReasonWatchBehind},
+		{name: "the free pod of a claim that vanished is reserved first", facts: adopted.heldBy(HolderGone), act: Move, event: EventReserved, why: ReasonClaimGone},
+		{name: "the reserved pod of a claim that vanished is released", facts: member(Binding, PodReady).heldBy(HolderGone), act: Move, event: EventReleased, why: ReasonClaimGone},
+		{name: "the bound pod of a claim that vanished waits for the garbage collector", facts: member(Bound, PodReady).heldBy(HolderGone), why: ReasonPodReady},
+		{name: "a sandbox whose claim vanished gets no pod", facts: member(Warming, PodNone).heldBy(HolderGone), why: ReasonPodMissing},
+		{name: "a sandbox whose claim vanished reports nothing", facts: member(Bound, PodStarting).heldBy(HolderGone).due(0), why: ReasonPodPending},
 
-		{name: "a pod of somebody else's is left alone", facts: member(Warming, PodForeign)},
-		{name: "many pods are left alone", facts: member(Warming, PodMany)},
-		{name: "many pods are said in the status", facts: member(Warming, PodMany).due(0), act: Report},
+		{name: "a sandbox whose claim has another is retired", facts: adopted.heldBy(HolderElsewhere), act: Retire, why: ReasonSurplus},
+		{name: "a sandbox that its claim has refused is retired", facts: adopted.heldBy(HolderElsewhere).refused(), act: Retire, why: ReasonOutdated},
+		{name: "a retired one that was reserved is released", facts: member(Binding, PodReady).heldBy(HolderElsewhere).retired(), act: Move, event: EventReleased, why: ReasonRetired},
+		{name: "a retired one that was never reserved is retired", facts: adopted.heldBy(HolderElsewhere).retired(), act: Move, event: EventRetired, why: ReasonRetired},
+		{name: "a retired one whose pod is bound is deleted", facts: own(Bound, PodReady).heldBy(HolderElsewhere).retired(), act: Delete, why: ReasonRetired},
 
-		{name: "a launch that goes well is told when it is over", facts: member(Warming, PodStarting).due(time.Minute), after: time.Minute},
-		{name: "a launch that takes long is told", facts: member(Warming, PodStarting).due(0), act: Report},
-		{name: "a hush does not hold up the word", facts: member(Warming, PodReady).due(time.Minute), act: Move, event: Warmed},
-		{name: "the status goes before the word when it is due", facts: member(Warming, PodReady).due(0), act: Report},
-		{name: "a deleted sandbox is left to the garbage collector", facts: SandboxFacts{Deleting: true, Retired: true, Word: Ready, Pod: PodReady}},
+		{name: "a pod of somebody else's is left alone", facts: member(Warming, PodForeign), why: ReasonPodForeign},
+		{name: "several pods are left alone", facts: member(Warming, PodMultiple), why: ReasonPodMultiple},
+		{name: "several pods are said in the status", facts: member(Warming, PodMultiple).due(0), act: Report, why: ReasonPodMultiple},
+
+		{name: "a launch that goes well is reported when it is over", facts: member(Warming, PodStarting).due(time.Minute), why: ReasonPodPending, after: time.Minute},
+		{name: "a launch that takes long is reported", facts: member(Warming, PodStarting).due(0), act: Report, why: ReasonPodPending},
+		{name: "a delayed status does not hold up the state", facts: member(Warming, PodReady).due(time.Minute), act: Move, event: EventWarmed, why: ReasonFree},
+		{name: "the status goes before the state when its time has come", facts: member(Warming, PodReady).due(0), act: Report, why: ReasonPodReady},
+		{name: "a sandbox that is being deleted is left to the garbage collector", facts: SandboxFacts{Terminating: true, Retired: true, State: Ready, Pod: PodReady}, why: ReasonTerminating},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			g := NewWithT(t)
 			d := StepSandbox(row.facts)
-			judged(g, Pod, row.facts.Word, d, row.facts)
-			g.Expect(d).To(Equal(Decision{Act: row.act, Event: row.event, After: row.after, Reason: d.Reason}))
+			judged(g, Pod, row.facts.State, d, row.facts)
+			g.Expect(d).To(Equal(Decision{Act: row.act, About: About{Event: row.event}, After: row.after, Reason: row.why}))
 		})
 	}
 }
 
-func TestTheListsAreComplete(t *testing.T) {
-	for name, list := range map[string][]uint8{
-		"holders": numbers(Holders), "pod views": numbers(PodViews), "presences": numbers(Presences),
-		"holdings": numbers(Holdings), "offers": numbers(Offers), "views": numbers(Views), "strategies": numbers(Strategies),
+func TestHowReadyASandboxIs(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		is   PodFacts
+		want Reason
+	}{
+		{"without a pod it lacks one", PodFacts{}, ReasonPodMissing},
+		{"suspended it has none", PodFacts{Suspended: true}, ReasonSuspended},
+		{"suspended while its pod still ends, the pod counts", PodFacts{Suspended: true, View: PodTerminating, Phase: PodPhaseRunning}, ReasonPodTerminating},
+		{"what is wrong comes before everything else", PodFacts{Problem: true, View: PodMultiple, Suspended: true}, ReasonPodProblem},
+		{"several pods are none of its own", PodFacts{View: PodMultiple, Phase: PodPhaseFailed}, ReasonPodMultiple},
+		{"a pod of somebody else's is not its own, whatever became of it", PodFacts{View: PodForeign, Phase: PodPhaseSucceeded}, ReasonPodForeign},
+		{"a pod that ended well has succeeded, even while it is being deleted", PodFacts{View: PodTerminating, Phase: PodPhaseSucceeded}, ReasonPodSucceeded},
+		{"a pod that ended badly has failed", PodFacts{View: PodStarting, Phase: PodPhaseFailed}, ReasonPodFailed},
+		{"a pod that is being deleted is not Ready any more", PodFacts{View: PodTerminating, Phase: PodPhaseRunning, SaysReady: true}, ReasonPodTerminating},
+		{"a pod that does not run yet is pending", PodFacts{View: PodStarting, Unscheduled: true}, ReasonPodPending},
+		{"a pod that runs is not Ready", PodFacts{View: PodStarting, Phase: PodPhaseRunning}, ReasonPodUnready},
+		{"a pod that says it is Ready may lack its address", PodFacts{View: PodStarting, Phase: PodPhaseRunning, SaysReady: true}, ReasonPodNoAddress},
+		{"a pod that is Ready and has an address is ready", PodFacts{View: PodReady, Phase: PodPhaseRunning, SaysReady: true}, ReasonPodReady},
 	} {
-		t.Run(name, func(t *testing.T) {
-			for i, n := range list {
-				NewWithT(t).Expect(n).To(Equal(uint8(i)), "a value is missing or twice in the list")
-			}
-		})
+		t.Run(row.name, func(t *testing.T) { NewWithT(t).Expect(ReadinessOf(row.is)).To(Equal(row.want)) })
 	}
-	t.Run("every act has a name of its own", func(t *testing.T) {
-		var names []string
-		for a := Rest; a <= Delete; a++ {
-			names = append(names, a.String())
-		}
-		slices.Sort(names)
-		NewWithT(t).Expect(slices.Compact(slices.Clone(names))).To(Equal(names))
-	})
 }
 
-func numbers[E ~uint8](list []E) []uint8 {
-	var out []uint8
-	for _, e := range list {
-		out = append(out, uint8(e))
+func TestHowLongAStatusMayStayAsItIs(t *testing.T) {
+	starting := PodFacts{View: PodStarting}
+	for _, row := range []struct {
+		name     string
+		is       PodFacts
+		holder   Holder
+		reported bool
+		age      time.Duration
+		want     time.Duration
+	}{
+		{name: "a launch that goes well is reported when it is over", is: starting, holder: HolderClaim, age: time.Second, want: LaunchDelay - time.Second},
+		{name: "a member's launch even later", is: starting, holder: HolderPool, age: time.Second, want: MemberDelay - time.Second},
+		{name: "a launch that takes too long is reported", is: starting, holder: HolderClaim, age: LaunchDelay},
+		{name: "a member's too", is: starting, holder: HolderPool, age: time.Hour},
+		{name: "a sandbox whose pod is not made yet is as quiet", is: PodFacts{}, holder: HolderNobody, want: LaunchDelay},
+		{name: "what was reported before changes at once", is: starting, holder: HolderPool, reported: true},
+		{name: "a launch that is over is reported", is: PodFacts{View: PodReady, Phase: PodPhaseRunning}, holder: HolderPool},
+		{name: "a pod that cannot be made is reported", is: PodFacts{Problem: true}, holder: HolderPool},
+		{name: "a pod of somebody else's is reported", is: PodFacts{View: PodForeign}, holder: HolderPool},
+		{name: "several pods are reported", is: PodFacts{View: PodMultiple}, holder: HolderPool},
+		{name: "a pod without room is reported", is: PodFacts{View: PodStarting, Unscheduled: true}, holder: HolderPool},
+		{name: "a pod that ended is reported", is: PodFacts{View: PodStarting, Phase: PodPhaseFailed}, holder: HolderPool},
+		{name: "a suspended sandbox is reported", is: PodFacts{Suspended: true}, holder: HolderNobody},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			NewWithT(t).Expect(StatusDelayOf(row.is, row.holder, row.reported, row.age)).To(Equal(row.want))
+		})
 	}
-	return out
 }

@@ -3,6 +3,7 @@ package states
 import (
 	"cmp"
 	"container/heap"
+	"maps"
 	"slices"
 	"time"
 )
@@ -12,19 +13,19 @@ type Offer uint8
 
 // The offers.
 const (
-	// NotAsked: the shelf was not asked.
-	NotAsked Offer = iota
-	// Taken: an entry is the claim's, to adopt now.
-	Taken
-	// InLine: a member that nobody has spoken for is starting; the claim waits
+	// OfferNone: the shelf was not asked.
+	OfferNone Offer = iota
+	// OfferTaken: an entry is the claim's, to adopt now.
+	OfferTaken
+	// OfferInLine: a member that nobody has spoken for is starting; the claim waits
 	// for it in line and will be woken.
-	InLine
-	// Bare: nothing is ready and nothing is coming; start an own one.
-	Bare
+	OfferInLine
+	// OfferEmpty: nothing is ready and nothing is coming; start an own one.
+	OfferEmpty
 )
 
 // Offers lists every offer.
-var Offers = []Offer{NotAsked, Taken, InLine, Bare}
+var Offers = []Offer{OfferNone, OfferTaken, OfferInLine, OfferEmpty}
 
 // An Entry is one pool member on the shelf.
 type Entry struct {
@@ -79,23 +80,23 @@ func NewShelf[C comparable]() *Shelf[C] {
 // an entry stays the claim's until Done, GiveBack or Drop.
 func (s *Shelf[C]) Take(claim C, now time.Time) (Entry, Offer) {
 	if l, ok := s.taken[claim]; ok {
-		return l.entry, Taken
+		return l.entry, OfferTaken
 	}
 	if _, waits := s.arrived[claim]; waits {
-		return Entry{}, InLine
+		return Entry{}, OfferInLine
 	}
 	if len(s.racks) > 0 {
 		e := s.racks[0].entries[0]
 		s.unshelve(e.Name)
 		s.lend(claim, e)
-		return e, Taken
+		return e, OfferTaken
 	}
 	if len(s.line) < len(s.coming) {
 		s.line = append(s.line, claim)
 		s.arrived[claim] = now
-		return Entry{}, InLine
+		return Entry{}, OfferInLine
 	}
-	return Entry{}, Bare
+	return Entry{}, OfferEmpty
 }
 
 // Taken returns what a claim has taken, if anything.
@@ -111,6 +112,15 @@ func (s *Shelf[C]) Taken(claim C) (Entry, bool) {
 func (s *Shelf[C]) Lent(name string) bool {
 	_, ok := s.by[name]
 	return ok
+}
+
+// LentOut lists the members that claims have taken, by name.
+func (s *Shelf[C]) LentOut() []string { return slices.Sorted(maps.Keys(s.by)) }
+
+// Borrower is the claim that has taken a member, if one has.
+func (s *Shelf[C]) Borrower(name string) (C, bool) {
+	claim, ok := s.by[name]
+	return claim, ok
 }
 
 // Waiting reports since when a claim has been in line.

@@ -389,21 +389,21 @@ func (s *slowShelf) best() Entry {
 
 func (s *slowShelf) take(claim string) (Entry, Offer) {
 	if i := s.loanOf(claim); i >= 0 {
-		return s.loans[i].entry, Taken
+		return s.loans[i].entry, OfferTaken
 	}
 	switch {
 	case slices.Contains(s.line, claim):
-		return Entry{}, InLine
+		return Entry{}, OfferInLine
 	case len(s.free) > 0:
 		e := s.best()
 		s.forget(e.Name)
 		s.loans = append(s.loans, slowLoan{claim: claim, entry: e})
-		return e, Taken
+		return e, OfferTaken
 	case len(s.line) < len(s.coming):
 		s.line = append(s.line, claim)
-		return Entry{}, InLine
+		return Entry{}, OfferInLine
 	}
-	return Entry{}, Bare
+	return Entry{}, OfferEmpty
 }
 
 func (s *slowShelf) comes(name string) {
@@ -548,7 +548,7 @@ func BenchmarkShelf(b *testing.B) {
 		i := 0
 		for b.Loop() {
 			e, offer := s.Take(i, time.Time{})
-			if offer != Taken {
+			if offer != OfferTaken {
 				b.Fatal(offer)
 			}
 			s.Done(i)
