@@ -24,53 +24,60 @@ type Edge struct {
 type Chart struct {
 	// Kind is the lower-case name used in logs, metrics and pictures.
 	Kind string
-	// Initial is the state of an object that carries no known word yet.
+	// Initial is the state of an object that carries no known one yet.
 	Initial State
-	Edges   []Edge
+	// Order lists the states that the chart may use, in the order of the story.
+	Order []State
+	Edges []Edge
 }
 
 // Pod is the chart of pods.
 var Pod = Chart{
-	Kind:    "pod",
-	Initial: Warming,
+	Kind: "pod", Initial: Warming, Order: fiveStates,
 	Edges: []Edge{
-		{Warming, Warmed, Ready, Marker, "Ready, owned by a pool, its sandbox not retired"},
-		{Warming, Handed, Bound, Marker, "Ready, owned by a claim or made by a user"},
-		{Warming, Retired, Stale, Marker, "its sandbox was retired"},
-		{Ready, Retired, Stale, Marker, "its sandbox was retired"},
-		{Ready, Cooled, Warming, Marker, "lost readiness while in the pool"},
-		{Ready, Reserved, Binding, Marker, "its sandbox was adopted by a claim"},
-		{Warming, Reserved, Binding, Marker, "its sandbox was adopted by a claim"},
-		{Binding, Confirmed, Bound, Marker, "the claim's status says bound"},
-		{Binding, Released, Stale, Marker, "the claim vanished, refused it, or was told of another"},
+		{Warming, EventWarmed, Ready, StateManager, "Ready, owned by a pool, its sandbox not retired"},
+		{Ready, EventCooled, Warming, StateManager, "lost readiness while in the pool"},
+		{Warming, EventRetired, Stale, StateManager, "its sandbox was retired"},
+		{Ready, EventRetired, Stale, StateManager, "its sandbox was retired"},
+		{Warming, EventReserved, Binding, StateManager, "its sandbox was adopted, and the adoption ended without telling the claim"},
+		{Ready, EventReserved, Binding, StateManager, "its sandbox was adopted, and the adoption ended without telling the claim"},
+		{Warming, EventHanded, Bound, StateManager, "it is Ready, and its claim's status says bound or a user made it"},
+		{Ready, EventHanded, Bound, StateManager, "its claim's status says bound"},
+		{Binding, EventHanded, Bound, StateManager, "its claim's status says bound"},
+		{Binding, EventReleased, Stale, StateManager, "the claim vanished, refused it, or was told of another"},
 	},
 }
 
 // Claim is the chart of claims.
 var Claim = Chart{
-	Kind:    "claim",
-	Initial: Binding,
+	Kind: "claim", Initial: Binding, Order: fiveStates,
 	Edges: []Edge{
-		{Binding, ClaimBound, Bound, Claimant, "its sandbox is warm, or its own became Ready"},
-		{Binding, ClaimCold, Warming, Claimant, "its own sandbox was created and is not Ready yet"},
-		{Warming, ClaimBound, Bound, Claimant, "its own sandbox became Ready"},
-		{Binding, ClaimExpired, Stale, Claimant, "its lifetime is over"},
-		{Warming, ClaimExpired, Stale, Claimant, "its lifetime is over"},
-		{Bound, ClaimExpired, Stale, Claimant, "its lifetime is over"},
-		{Binding, ClaimLost, Stale, Claimant, "the sandbox it was told of is gone"},
-		{Warming, ClaimLost, Stale, Claimant, "the sandbox it was told of is gone"},
-		{Bound, ClaimLost, Stale, Claimant, "the sandbox it was told of is gone"},
+		{Binding, EventBound, Bound, ClaimManager, "its sandbox is warm, or its own became Ready"},
+		{Binding, EventColdStart, Warming, ClaimManager, "its own sandbox was created and is not Ready yet"},
+		{Warming, EventBound, Bound, ClaimManager, "its own sandbox became Ready"},
+		{Binding, EventExpired, Stale, ClaimManager, "its lifetime is over"},
+		{Warming, EventExpired, Stale, ClaimManager, "its lifetime is over"},
+		{Bound, EventExpired, Stale, ClaimManager, "its lifetime is over"},
+		{Binding, EventLost, Stale, ClaimManager, "the sandbox that its status names is gone"},
+		{Warming, EventLost, Stale, ClaimManager, "the sandbox that its status names is gone"},
+		{Bound, EventLost, Stale, ClaimManager, "the sandbox that its status names is gone"},
 	},
 }
 
-// Charts lists every chart.
+// Charts lists the charts of pods and claims, whose states objects carry. The
+// chart of rollouts is Rollout.
 var Charts = []Chart{Pod, Claim}
 
-// Parse reads a persisted word. A missing or unknown word, as a hand or another
+// fiveStates are the states of pods and claims in the order of the story.
+var fiveStates = []State{Warming, Ready, Binding, Bound, Stale}
+
+// Parse reads a persisted state. A missing or unknown one, as a hand or another
 // program may leave it, is the initial state: facts then move it on.
-func (c Chart) Parse(word string) State {
-	if slices.Contains(c.States(), State(word)) {
-		return State(word)
+func (c Chart) Parse(text string) State {
+	for _, e := range c.Edges {
+		if e.From == State(text) || e.To == State(text) {
+			return State(text)
+		}
 	}
 	return c.Initial
 }
@@ -78,7 +85,7 @@ func (c Chart) Parse(word string) State {
 // States lists the states of the chart, in the order of the story.
 func (c Chart) States() []State {
 	var in []State
-	for _, s := range []State{Warming, Ready, Binding, Bound, Stale} {
+	for _, s := range c.Order {
 		if slices.ContainsFunc(c.Edges, func(e Edge) bool { return e.From == s || e.To == s }) {
 			in = append(in, s)
 		}

@@ -15,36 +15,42 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files and the generated blocks of states.md")
 
-// words are all five, so that a chart is also asked about those it does not have.
+// words are the five states of pods and claims.
 var words = []State{Warming, Ready, Binding, Bound, Stale}
 
-// verbs are the events of every chart, so that each is also asked of the wrong one.
+// everyChart are those of what objects carry, and that of rollouts.
+var everyChart = append(slices.Clone(Charts), Rollout)
+
+// verbs and places are the events and the states of every chart, so that each is
+// also asked of the wrong one.
 func verbs() []Event {
 	var all []Event
-	for _, c := range Charts {
+	for _, c := range everyChart {
 		all = append(all, c.Events()...)
 	}
 	return all
 }
 
+func places() []State { return slices.Concat(words, Rollout.Order) }
+
 // eachChart runs a test once for each chart.
 func eachChart(t *testing.T, name string, test func(g *WithT, c Chart)) {
 	t.Helper()
-	for _, c := range Charts {
+	for _, c := range everyChart {
 		t.Run(c.Kind+" "+name, func(t *testing.T) { test(NewWithT(t), c) })
 	}
 }
 
 func TestTheWholeMatrixIsTheGoldenOne(t *testing.T) {
 	var out bytes.Buffer
-	for _, c := range Charts {
+	for _, c := range everyChart {
 		w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
 		fmt.Fprint(w, c.Kind)
 		for _, e := range c.Events() {
 			fmt.Fprintf(w, "\t%s", e)
 		}
 		fmt.Fprintln(w)
-		for _, from := range words {
+		for _, from := range c.Order {
 			fmt.Fprint(w, from)
 			for _, event := range c.Events() {
 				to := "no"
@@ -86,7 +92,7 @@ func TestTheChartsAreSound(t *testing.T) {
 		}
 		g.Expect(reached).To(ConsistOf(c.States()))
 	})
-	eachChart(t, "ends in stale, and nowhere else but bound", func(g *WithT, c Chart) {
+	eachChart(t, "ends in stale and nowhere else but bound, and a rollout never ends", func(g *WithT, c Chart) {
 		for _, s := range c.States() {
 			leaves := slices.ContainsFunc(c.Edges, func(e Edge) bool { return e.From == s })
 			g.Expect(leaves || s == Stale || s == Bound).To(BeTrue(), "nothing leads out of %s", s)
@@ -99,7 +105,7 @@ func TestTheChartsAreSound(t *testing.T) {
 		}
 	})
 	eachChart(t, "is written by one manager", func(g *WithT, c Chart) {
-		by := map[string]Manager{"pod": Marker, "claim": Claimant}[c.Kind]
+		by := map[string]Manager{"pod": StateManager, "claim": ClaimManager, "rollout": PoolManager}[c.Kind]
 		g.Expect(by).NotTo(BeEmpty())
 		for _, e := range c.Edges {
 			g.Expect(e.By).To(Equal(by), "%s", e.Event)
@@ -107,8 +113,22 @@ func TestTheChartsAreSound(t *testing.T) {
 	})
 	t.Run("the managers are called as they are documented", func(t *testing.T) {
 		g := NewWithT(t)
-		g.Expect(Marker).To(Equal(Manager("kiln-state")))
-		g.Expect(Claimant).To(Equal(Manager("kiln-claim")))
+		g.Expect([]Manager{OwnerManager, StatusManager, PodManager, StateManager, ClaimManager, PoolManager, TemplateManager}).To(Equal(
+			[]Manager{"kiln-owner", "kiln-status", "kiln-pod", "kiln-state", "kiln-claim", "kiln-pool", "kiln-template"}))
+	})
+	t.Run("a rollout stalls only after it was seen to roll", func(t *testing.T) {
+		for _, e := range Rollout.Edges {
+			NewWithT(t).Expect(e.Event == EventStalled).To(Equal(e.From == State(PhaseRollingOut) && e.To == State(PhaseDeadlineExceeded)), "%v", e)
+		}
+	})
+	t.Run("every phase is in the order of the story", func(t *testing.T) {
+		NewWithT(t).Expect(Rollout.States()).To(Equal(Rollout.Order))
+	})
+	t.Run("a pod goes from ready to bound in one move", func(t *testing.T) {
+		edge, ok := Pod.Between(Ready, Bound)
+		g := NewWithT(t)
+		g.Expect(ok).To(BeTrue())
+		g.Expect(edge.Event).To(Equal(EventHanded))
 	})
 	t.Run("no event belongs to two charts", func(t *testing.T) {
 		all := verbs()
@@ -126,7 +146,7 @@ func TestTheJudge(t *testing.T) {
 		}
 	})
 	eachChart(t, "refuses every pair that is not", func(g *WithT, c Chart) {
-		for _, from := range words {
+		for _, from := range places() {
 			for _, event := range verbs() {
 				if _, listed := c.Edge(from, event); listed {
 					continue
@@ -137,7 +157,7 @@ func TestTheJudge(t *testing.T) {
 		}
 	})
 	eachChart(t, "refuses a state and an event that nobody knows", func(g *WithT, c Chart) {
-		for _, from := range []State{"", "frozen", "Warming"} {
+		for _, from := range []State{"", "frozen", "WARMING"} {
 			_, err := c.Judge(from, c.Edges[0].Event)
 			g.Expect(err).To(HaveOccurred(), "from %q", from)
 		}
@@ -148,10 +168,10 @@ func TestTheJudge(t *testing.T) {
 	})
 	t.Run("speaks up when the library and the table differ", func(t *testing.T) {
 		c := Chart{Kind: "broken", Initial: Warming, Edges: []Edge{
-			{From: Warming, Event: Warmed, To: Ready},
-			{From: Warming, Event: Warmed, To: Stale}, // the library keeps this one, the table finds the other
+			{From: Warming, Event: EventWarmed, To: Ready},
+			{From: Warming, Event: EventWarmed, To: Stale}, // the library keeps this one, the table finds the other
 		}}
-		_, err := c.Judge(Warming, Warmed)
+		_, err := c.Judge(Warming, EventWarmed)
 		NewWithT(t).Expect(err).To(MatchError(ContainSubstring("the machine moves")))
 	})
 }
@@ -163,7 +183,7 @@ func TestParse(t *testing.T) {
 		}
 	})
 	eachChart(t, "reads a missing or an unknown word as the first state", func(g *WithT, c Chart) {
-		for _, word := range []string{"", "frozen", "Bound", " bound", "warming,ready"} {
+		for _, word := range []string{"", "frozen", "Bound", " bound", "warming,ready", "complete"} {
 			g.Expect(c.Parse(word)).To(Equal(c.Initial), "%q", word)
 		}
 	})
@@ -171,6 +191,9 @@ func TestParse(t *testing.T) {
 		g := NewWithT(t)
 		g.Expect(Pod.Parse("")).To(Equal(Warming))
 		g.Expect(Claim.Parse("")).To(Equal(Binding))
+	})
+	t.Run("a rollout of which nothing is told starts warming", func(t *testing.T) {
+		NewWithT(t).Expect(ParsePhase("")).To(Equal(PhaseWarming))
 	})
 	t.Run("ready is no word of a claim", func(t *testing.T) {
 		g := NewWithT(t)
@@ -181,8 +204,8 @@ func TestParse(t *testing.T) {
 
 func TestBetween(t *testing.T) {
 	eachChart(t, "finds a way where an edge is, and none where there is none", func(g *WithT, c Chart) {
-		for _, from := range words {
-			for _, to := range words {
+		for _, from := range places() {
+			for _, to := range places() {
 				listed := slices.ContainsFunc(c.Edges, func(e Edge) bool { return e.From == from && e.To == to })
 				edge, found := c.Between(from, to)
 				g.Expect(found).To(Equal(listed), "%s -> %s", from, to)
@@ -195,7 +218,7 @@ func TestBetween(t *testing.T) {
 	})
 	t.Run("of two events that lead the same way the first listed is found", func(t *testing.T) {
 		edge, _ := Claim.Between(Bound, Stale)
-		NewWithT(t).Expect(edge.Event).To(Equal(ClaimExpired))
+		NewWithT(t).Expect(edge.Event).To(Equal(EventExpired))
 	})
 }
 
@@ -206,7 +229,7 @@ func TestTheDocumentShowsTheCharts(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := string(read)
-	for _, c := range Charts {
+	for _, c := range everyChart {
 		picture, err := c.Mermaid()
 		if err != nil {
 			t.Fatal(err)
@@ -217,14 +240,25 @@ func TestTheDocumentShowsTheCharts(t *testing.T) {
 	golden(t, file, want)
 }
 
-// table lists the edges of a chart as Markdown.
+// table lists the edges of a chart as Markdown; those that differ only in where they
+// begin share a row.
 func table(c Chart) string {
 	var b strings.Builder
 	b.WriteString("| from | event | to | written by | what must be true first |\n|---|---|---|---|---|\n")
-	for _, e := range c.Edges {
-		fmt.Fprintf(&b, "| `%s` | %s | `%s` | %s | %s |\n", e.From, e.Event, e.To, e.By, e.When)
+	for i := 0; i < len(c.Edges); {
+		e := c.Edges[i]
+		var from []string
+		for ; i < len(c.Edges) && sameRow(e, c.Edges[i]); i++ {
+			from = append(from, fmt.Sprintf("`%s`", c.Edges[i].From))
+		}
+		fmt.Fprintf(&b, "| %s | %s | `%s` | %s | %s |\n", strings.Join(from, ", "), e.Event, e.To, e.By, e.When)
 	}
 	return b.String()
+}
+
+func sameRow(a, b Edge) bool {
+	a.From = b.From
+	return a == b
 }
 
 // fill puts a block between its two markers.

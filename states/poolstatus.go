@@ -1,0 +1,137 @@
+package states
+
+import "time"
+
+// A PoolCount is what a pool's status counts.
+type PoolCount struct {
+	// Replicas are the members that are not terminating, Ready those of them that
+	// are free to take, Warming those that are starting.
+	Replicas, Ready, Warming int
+	// Terminating are those on their way out, whether they are members still or
+	// only their pods are left.
+	Terminating int
+	// Updated and UpdatedReady are those of the current revision.
+	Updated, UpdatedReady int
+	// Refused are those whose pod the API server does not accept.
+	Refused int
+}
+
+// CountPool counts a pool's members.
+func CountPool(f PoolFacts) PoolCount {
+	c := PoolCount{Terminating: f.Former}
+	for _, m := range f.Members {
+		if m.Terminating {
+			c.Terminating++
+			continue
+		}
+		c.Replicas++
+		switch m.State {
+		case Ready:
+			c.Ready++
+		case Warming:
+			c.Warming++
+		case Binding, Bound, Stale: // a hand has been at the label; it counts as neither
+		}
+		if m.Current {
+			c.Updated++
+		}
+		if m.Current && m.State == Ready {
+			c.UpdatedReady++
+		}
+		if m.Refused {
+			c.Refused++
+		}
+	}
+	return c
+}
+
+// PoolStatusFacts are what a pool's status is decided from.
+type PoolStatusFacts struct {
+	PoolFacts
+	// Unschedulable: no node has room for some members.
+	Unschedulable bool
+	// Revision is the one that the template has now, and Deadline how long a rollout
+	// may go without progress.
+	Revision string
+	Deadline time.Duration
+	// Progress is how far the rollout had come at the last look.
+	Progress Progress
+	// Now is the time of this look.
+	Now time.Time
+	// Reported: this step has written the status, or found it as it should be.
+	Reported bool
+}
+
+// A PoolReport is what a pool's status says: the counts, the phase of its rollout,
+// and a reason for each condition.
+type PoolReport struct {
+	Count    PoolCount
+	Progress Progress
+	// Degraded is what keeps the pool from being what it should be, or
+	// ReasonAsPlanned.
+	Degraded Reason
+	// Ready is ReasonMembersReady, or what keeps members from being ready.
+	Ready Reason
+}
+
+// why is the reason of a report: what is in the pool's way, if anything is, and
+// otherwise how ready it is.
+func (r PoolReport) why() Reason {
+	if r.Degraded != ReasonAsPlanned {
+		return r.Degraded
+	}
+	return r.Ready
+}
+
+// StepPoolStatus decides what a pool's status says, and when to look at it again
+// although nothing happens.
+func StepPoolStatus(f PoolStatusFacts) Decision {
+	switch {
+	case f.Gone:
+		return rest(ReasonGone)
+	case f.Template == PresenceUnseen && !f.TemplateUnreadable:
+		return act(ReadTemplate, ReasonTemplateUnseen)
+	}
+	r := PoolReport{Count: CountPool(f.PoolFacts), Degraded: f.degraded()}
+	var after time.Duration
+	r.Progress, after = f.advance(r.Count)
+	r.Ready = ReasonMembersReady
+	if r.Count.Ready < f.Replicas {
+		r.Ready = ReasonMembersMissing
+		if r.Degraded != ReasonAsPlanned {
+			r.Ready = r.Degraded
+		}
+	}
+	switch {
+	case !f.Reported:
+		return Decision{Act: Report, About: About{Report: &r}, Reason: r.why()}
+	case f.Hold > 0 && (after <= 0 || f.Hold < after):
+		after = f.Hold // then creations need not wait any more
+	}
+	if f.TemplateUnreadable {
+		return act(Retry, r.why()).in(after)
+	}
+	return rest(r.why()).in(after)
+}
+
+// degraded says what keeps a pool from being what it should be. What a person can
+// mend comes first.
+func (f PoolStatusFacts) degraded() Reason {
+	switch {
+	case f.TemplateInvalid:
+		return ReasonTemplateInvalid
+	case f.Template == PresenceMissing:
+		return ReasonTemplateMissing
+	case f.TemplateUnreadable:
+		return ReasonTemplateUnreadable
+	case f.CreationsRefused:
+		return ReasonMembersRefused
+	case CountPool(f.PoolFacts).Refused > 0:
+		return ReasonPodsRefused
+	case f.Hold > 0:
+		return ReasonMembersEnd
+	case f.Unschedulable:
+		return ReasonUnschedulable
+	}
+	return ReasonAsPlanned
+}
