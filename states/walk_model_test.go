@@ -48,6 +48,7 @@ const (
 	holderBits  = 0x07
 	byPool      = 1
 	byClaim     = 2 // the first claim; the second is one more
+	byUser      = 4
 	retiredBit  = 0x08
 	impostorBit = 0x10 // it has the name its claim was told of, and is another one
 	goneBits    = 0x30
@@ -93,7 +94,12 @@ func refuses(claim byte, slot int) bool {
 }
 
 // claimOf is the claim that holds a sandbox; it is negative when none does.
-func claimOf(sandbox byte) int { return int(sandbox&holderBits) - byClaim }
+func claimOf(sandbox byte) int {
+	if holder := int(sandbox & holderBits); holder < byUser {
+		return holder - byClaim
+	}
+	return -1
+}
 
 func exists(b byte) bool { return b&contentBits != 0 && b&goneBits != goneBits }
 
@@ -327,7 +333,7 @@ func askShelf(free, coming, older int, afterAnother bool) offerOf {
 	}
 	e, answer := s.Take("it", time.Time{})
 	for i := range members {
-		if answer == Taken && e.Name == place(i).String() {
+		if answer == OfferTaken && e.Name == place(i).String() {
 			return offerOf{answer, i}
 		}
 	}
@@ -337,15 +343,14 @@ func askShelf(free, coming, older int, afterAnother bool) offerOf {
 // onShelf says which members a leader's view shows to be free, and which to be
 // starting.
 func (s *stroll) onShelf(l int) (free, coming int) {
-	p := &s.w.view[l]
+	v := &s.w.view[l]
 	for i := range members {
-		if p.sandbox[i]&contentBits != byPool || s.strict && !s.current(l, i) {
-			continue
-		}
-		if s, ok := wordOf(p.pod[i]); ok && s == Ready {
+		switch s.by.place(s.member(l, i), v.box(i), s.strict) {
+		case PlaceFree:
 			free |= 1 << i
-		} else {
+		case PlaceComing:
 			coming |= 1 << i
+		case PlaceNone:
 		}
 	}
 	return free, coming
@@ -356,6 +361,9 @@ func broke(was, is *plane) string {
 	for i, b := range was.sandbox {
 		if c := claimOf(b); c >= 0 && exists(b) && exists(is.sandbox[i]) && claimOf(is.sandbox[i]) != c {
 			return fmt.Sprintf("P1: sandbox %s belonged to claim %d and belongs to claim %d now", place(i), c, claimOf(is.sandbox[i]))
+		}
+		if exists(b) && exists(is.sandbox[i]) && b&retiredBit != 0 && claimOf(is.sandbox[i]) != claimOf(b) {
+			return fmt.Sprintf("P3: sandbox %s was retired, and is handed out", place(i))
 		}
 	}
 	for i, c := range was.claim {
@@ -395,7 +403,8 @@ func (s *scene) unsettled(w *world) string {
 		state, known := wordOf(c)
 		slot, told := toldOf(c)
 		bound := state == Bound && told && w.truth.sandbox[slot] == byte(byClaim+i) && w.truth.pod[slot] == code(Bound)|readyBit
-		if known && !bound && state != Stale {
+		waits := state == Binding && w.truth.sandbox[members+i]&holderBits == byUser // its name is taken, and it says so
+		if known && !bound && !waits && state != Stale {
 			return fmt.Sprintf("claim %d stays %s for ever", i, state)
 		}
 	}
@@ -406,7 +415,7 @@ func (s *scene) unsettled(w *world) string {
 		switch {
 		case !exists(b) && b&goneBits == 0 && i < members:
 			names++
-		case !exists(b):
+		case !exists(b), b&holderBits == byUser:
 		case b&retiredBit != 0:
 			return fmt.Sprintf("sandbox %s is retired and never leaves", place(i))
 		case c >= 0 && (!told || slot != i || b&impostorBit != 0):
@@ -419,7 +428,7 @@ func (s *scene) unsettled(w *world) string {
 			}
 		}
 	}
-	if rolls := s.strategy == Recreate || s.strategy == Rolling && names > 0; rolls && old > 0 {
+	if rolls := s.policy.Strategy == Recreate || s.policy.Strategy == Rolling && names > 0; rolls && old > 0 {
 		return "some members stay outdated for ever"
 	}
 	if n := int(w.replicas); have > n || have < n && names > 0 {

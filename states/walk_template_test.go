@@ -69,22 +69,22 @@ func (s *stroll) current(l, i int) bool {
 	return s.w.past.made[i] == s.w.view[l].template[0]&contentBits
 }
 
-// seen is what a leader's view of the template is worth for a claim.
-func (s *stroll) seen(l, i int) View {
+// seen is how new a leader's view of the template is for a claim.
+func (s *stroll) seen(l, i int) Freshness {
 	if s.w.view[l].template[0]&contentBits >= s.w.past.born[i] || !s.has(proofOfView) {
-		return Proven
+		return FreshnessProven
 	}
-	return Unproven
+	return FreshnessUnknown
 }
 
-// prove is a step of a claim that may have to ask first what its leader's view
-// is worth. The API server is asked in the same step.
+// prove is a step of a claim that may have to prove first how new its leader's view
+// is. The API server is asked in the same step.
 func (s *stroll) prove(l, i, slot int, f ClaimFacts) {
 	d := StepClaim(f)
-	if d.Act == Check {
-		f.View = Behind
+	if d.Act == ProveFresh {
+		f.Freshness = FreshnessBehind
 		if s.w.view[l].template[0]&contentBits == s.w.truth.template[0] {
-			f.View = Proven
+			f.Freshness = FreshnessProven
 		}
 		d = StepClaim(f)
 	}
@@ -94,7 +94,7 @@ func (s *stroll) prove(l, i, slot int, f ClaimFacts) {
 // tooOld says that a claim gets a sandbox of an older revision than there was
 // when it was made.
 func (s *scene) tooOld(w *world, i int, made byte, slot place) string {
-	if !s.strict || made >= w.past.born[i] {
+	if !s.policy.Strict() || made >= w.past.born[i] {
 		return ""
 	}
 	return fmt.Sprintf("P2: claim %d was made when the template was v%d, and gets sandbox %s of v%d", i, w.past.born[i], slot, made)

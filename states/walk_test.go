@@ -38,18 +38,22 @@ type mistake struct {
 
 // walk visits every world, or those up to the first mistake.
 func (s *scene) walk() (*walk, *mistake) {
+	s.by = s.by.filled()
+	s.strict = s.by.strict(s.policy)
 	k := &walk{scene: s, index: map[world]int32{}}
 	k.visit(s.start(), -1)
 	var wrong *mistake
-	for i := 0; i < len(k.worlds) && wrong == nil; i++ {
-		st := stroll{scene: s, w: k.worlds[i]}
-		st.next = func(w world, _, what string) {
-			if what != "" && wrong == nil {
-				wrong = &mistake{what, int32(i)}
-			}
-			k.note(&st.w.truth, &w.truth)
-			k.visit(w, int32(i))
+	i := 0
+	st := stroll{scene: s}
+	st.next = func(w world, _, what string) {
+		if what != "" && wrong == nil {
+			wrong = &mistake{what, int32(i)}
 		}
+		k.note(&st.w.truth, &w.truth)
+		k.visit(w, int32(i))
+	}
+	for ; i < len(k.worlds) && wrong == nil; i++ {
+		st.w = k.worlds[i]
 		st.steps()
 	}
 	return k, wrong
@@ -171,6 +175,15 @@ func (k *walk) over(w world) bool {
 	return !more
 }
 
+// The policies of pools whose old members are replaced.
+var (
+	none, one = &Share{}, &Share{N: 1}
+	recreated = UpdatePolicy{Strategy: Recreate}
+	surged    = UpdatePolicy{Strategy: Rolling, MaxUnavailable: none, MaxSurge: one}
+	unsurged  = UpdatePolicy{Strategy: Rolling, MaxUnavailable: one, MaxSurge: none}
+	anyhow    = UpdatePolicy{Strategy: Rolling, MaxUnavailable: none, MaxSurge: one, ClaimsTakeAny: true}
+)
+
 // scenes are the walks. Together they have one leader and two, one claim and
 // two, members that are free, starting and not born yet, and every fault.
 var scenes = []scene{
@@ -186,27 +199,33 @@ var scenes = []scene{
 		leaders: 2, ready: 1, unborn: 1, claims: 1, replicas: 1, faults: 1, which: lostResponse | podDeleted, prompt: []kind{pods}},
 	{name: "two leaders whose watch of pods lags, a member, a claim, a fault",
 		leaders: 2, ready: 1, claims: 1, replicas: 1, faults: 1, which: lostResponse | podBlinks},
+	{name: "one leader, a member and its refill, two claims, an expiry",
+		leaders: 1, ready: 1, unborn: 1, claims: 2, replicas: 1, faults: 1, which: claimExpires},
+	{name: "two leaders, a claim whose name a user takes, a deletion",
+		leaders: 2, claims: 1, faults: 2, which: nameTaken | sandboxDeleted},
+	{name: "two leaders, a member, a claim, an expiry",
+		leaders: 2, ready: 1, claims: 1, replicas: 1, faults: 1, which: claimExpires, prompt: []kind{pods}},
 
 	{name: "recreated, one leader, a member, a claim, a loss",
 		leaders: 1, ready: 1, claims: 1, replicas: 1, faults: 1, which: lostResponse | claimDeleted | sandboxDeleted | podDeleted,
-		changes: 1, endless: true, strategy: Recreate, strict: true},
+		changes: 1, endless: true, policy: recreated},
 	{name: "recreated, one leader, two members, two claims",
-		leaders: 1, ready: 2, claims: 2, replicas: 2, changes: 1, endless: true, strategy: Recreate, strict: true},
+		leaders: 1, ready: 2, claims: 2, replicas: 2, changes: 1, endless: true, policy: recreated},
 	{name: "recreated, one leader, a member, two claims, a lost response",
 		leaders: 1, ready: 1, claims: 2, replicas: 1, faults: 1, which: lostResponse,
-		changes: 1, strategy: Recreate, strict: true},
+		changes: 1, policy: recreated},
 	{name: "recreated, two leaders, a member, a claim, a loss",
 		leaders: 2, ready: 1, claims: 1, replicas: 1, faults: 1, which: lostResponse | claimDeleted,
-		changes: 1, strategy: Recreate, strict: true, prompt: []kind{pods}},
+		changes: 1, policy: recreated, prompt: []kind{pods}},
 	{name: "rolled with surge, one leader, a member, a claim, two changes",
 		leaders: 1, ready: 1, claims: 1, replicas: 1,
-		changes: 2, endless: true, strategy: Rolling, budget: Budget{Surge: 1}, strict: true},
+		changes: 2, endless: true, policy: surged},
 	{name: "rolled without surge, one leader, two members, a claim, a fault",
 		leaders: 1, ready: 2, claims: 1, replicas: 2, faults: 1, which: everything,
-		changes: 1, endless: true, strategy: Rolling, budget: Budget{Unavailable: 1}, strict: true},
+		changes: 1, endless: true, policy: unsurged},
 	{name: "rolled for claims that take any, one leader, a member, two claims, two changes",
 		leaders: 1, ready: 1, claims: 2, replicas: 1,
-		changes: 2, endless: true, strategy: Rolling, budget: Budget{Surge: 1}},
+		changes: 2, endless: true, policy: anyhow},
 }
 
 // farScenes are scenes for a long evening.
@@ -230,26 +249,26 @@ var farScenes = []scene{
 
 	{name: "recreated, one leader, a member, a claim, a fault",
 		leaders: 1, ready: 1, claims: 1, replicas: 1, faults: 1, which: everything,
-		changes: 1, endless: true, strategy: Recreate, strict: true},
+		changes: 1, endless: true, policy: recreated},
 	{name: "recreated, one leader, a member, a claim, two changes, a fault",
 		leaders: 1, ready: 1, claims: 1, replicas: 1, faults: 1, which: everything,
-		changes: 2, endless: true, strategy: Recreate, strict: true},
+		changes: 2, endless: true, policy: recreated},
 	{name: "recreated, one leader, two members, two claims, a lost response",
 		leaders: 1, ready: 2, claims: 2, replicas: 2, faults: 1, which: lostResponse,
-		changes: 1, strategy: Recreate, strict: true},
+		changes: 1, policy: recreated},
 	{name: "recreated, two leaders, a member and all that follow, a claim",
-		leaders: 2, ready: 1, claims: 1, replicas: 1, changes: 1, endless: true, strategy: Recreate, strict: true, prompt: []kind{pods}},
+		leaders: 2, ready: 1, claims: 1, replicas: 1, changes: 1, endless: true, policy: recreated, prompt: []kind{pods}},
 	{name: "recreated, two leaders, two members, a claim",
-		leaders: 2, ready: 2, claims: 1, replicas: 2, changes: 1, strategy: Recreate, strict: true, prompt: []kind{pods}},
+		leaders: 2, ready: 2, claims: 1, replicas: 2, changes: 1, policy: recreated, prompt: []kind{pods}},
 	{name: "recreated, two leaders, a member, a claim, a fault",
 		leaders: 2, ready: 1, claims: 1, replicas: 1, faults: 1, which: everything,
-		changes: 1, strategy: Recreate, strict: true, prompt: []kind{pods}},
+		changes: 1, policy: recreated, prompt: []kind{pods}},
 	{name: "rolled with surge, one leader, two members, a claim, a fault",
 		leaders: 1, ready: 1, starting: 1, claims: 1, replicas: 1, faults: 1, which: everything,
-		changes: 1, endless: true, strategy: Rolling, budget: Budget{Surge: 1}, strict: true},
+		changes: 1, endless: true, policy: surged},
 	{name: "rolled with surge, two leaders, a member and all that follow, a claim",
 		leaders: 2, ready: 1, claims: 1, replicas: 1,
-		changes: 1, endless: true, strategy: Rolling, budget: Budget{Surge: 1}, strict: true, prompt: []kind{pods}},
+		changes: 1, endless: true, policy: surged, prompt: []kind{pods}},
 }
 
 func TestTheWalk(t *testing.T) {
@@ -277,9 +296,8 @@ func TestTheWalk(t *testing.T) {
 	t.Run("every edge was walked", func(t *testing.T) {
 		for c, chart := range []Chart{Pod, Claim} {
 			for _, e := range chart.Edges {
-				byHand := e.From == Binding && e.Event == ClaimLost // a claim that is binding was told of nothing
-				if e.Event == ClaimExpired || byHand {
-					continue // the walk has no clock and no hand
+				if e.From == Binding && e.Event == EventLost {
+					continue // a claim that is binding was told of nothing, and the walk has no hand
 				}
 				walked := slices.ContainsFunc(walks, func(k *walk) bool { return k != nil && k.moved[c][code(e.From)][code(e.To)] })
 				NewWithT(t).Expect(walked).To(BeTrue(), "%s: %s -> %s", chart.Kind, e.From, e.To)
@@ -303,25 +321,72 @@ func TestTheWalkCanFail(t *testing.T) {
 			scene{without: versionOnClaim, leaders: 2, ready: 2, claims: 1, replicas: 2, prompt: []kind{pods}},
 			"P1: claim 0 was told of sandbox"},
 		{"without the guard on the retired event a bound pod becomes stale",
-			scene{without: versionOnRetired, leaders: 2, ready: 1, claims: 1, replicas: 1, faults: 1, which: lostResponse | podBlinks},
-			"P4: pod own-0 went from bound to stale"},
-		{"without the UID of what it was told of a claim gets another sandbox under the old name",
-			scene{without: uidOfTold, leaders: 1, claims: 1, faults: 2, which: lostResponse | sandboxDeleted},
-			"P1: claim 0 was told of sandbox own-0, and that name is another sandbox's now"},
-		{"unless what a stale claim holds is a twin, it stays for ever",
-			scene{without: staleHoldsNothing, leaders: 1, ready: 1, claims: 1, replicas: 1, faults: 2, which: lostResponse | sandboxDeleted},
-			"of which nobody will ever tell it"},
+			scene{without: versionOnRetired, leaders: 2, ready: 1, claims: 1, replicas: 1, faults: 1, which: claimExpires},
+			"P4: pod A went from bound to stale"},
 		{"without the guard on retirement the pool takes a sandbox from its claim",
 			scene{without: versionOnRetire, leaders: 1, ready: 1, claims: 1, faults: 1, which: lostResponse | scaledDown, replicas: 1,
-				changes: 1, strategy: Recreate, strict: true},
+				changes: 1, policy: recreated},
 			"P3: sandbox A is retired by its pool, and claim 0 holds it"},
 		{"without the proof a claim gets a sandbox that is older than itself",
-			scene{without: proofOfView, leaders: 1, ready: 1, claims: 1, replicas: 1, changes: 1, strategy: Recreate, strict: true},
+			scene{without: proofOfView, leaders: 1, ready: 1, claims: 1, replicas: 1, changes: 1, policy: recreated},
 			"P2: claim 0 was made when the template was v2, and gets sandbox A of v1"},
 		{"unless the claim itself refuses a sandbox, it is retired although the claim was told of it",
 			scene{without: refusalOnClaim, leaders: 1, ready: 1, claims: 1, replicas: 1, faults: 1, which: lostResponse,
-				changes: 1, strategy: Recreate, strict: true},
+				changes: 1, policy: recreated},
 			"P3: sandbox A is retired by a controller, and claim 0 was told of it"},
+
+		{"unless a claim knows what it was told of by its UID, it holds another sandbox under the old name",
+			scene{by: identity{held: heldByName}, leaders: 1, claims: 1, faults: 2, which: lostResponse | sandboxDeleted},
+			"P1: claim 0 was told of sandbox own-0, and its status speaks of another own-0 now"},
+		{"unless a claim disowns what it was not told of, its status speaks of another sandbox when that goes",
+			scene{by: identity{held: heldAnyhow}, leaders: 2, ready: 2, claims: 1, replicas: 2, faults: 1, which: sandboxDeleted, prompt: []kind{pods}},
+			"P1: claim 0 was told of sandbox A, and its status speaks of another B now"},
+		{"unless a claim holds only what it owns, it is told of what it never held",
+			scene{by: identity{held: heldOfAnybody}, leaders: 1, ready: 1, claims: 1, replicas: 1},
+			"P1: claim 0 is told of sandbox A, which it never held"},
+		{"unless its own sandbox is told from a warm one, a claim is bound before that is Ready",
+			scene{by: identity{holding: alwaysWarm}, leaders: 1, claims: 1},
+			"claim 0 is told that its own sandbox is Ready, which nobody has seen"},
+		{"unless a claim knows only what it was told of as bound, its pod is handed over too early",
+			scene{by: identity{knows: ClaimView.Names}, leaders: 1, claims: 1},
+			"pod own-0 says bound, and claim 0 was never told of it"},
+		{"unless what a stale claim holds is given up, it stays for ever",
+			scene{by: identity{holder: staleHolds}, leaders: 1, ready: 1, claims: 1, replicas: 1, faults: 2, which: lostResponse | sandboxDeleted},
+			"of which nobody will ever tell it"},
+		{"unless what a claim was not told of is given up, it stays for ever",
+			scene{by: identity{holder: neverElsewhere}, leaders: 2, ready: 2, claims: 1, replicas: 2, prompt: []kind{pods}},
+			"of which nobody will ever tell it"},
+		{"unless an unseen claim is read, the pod of a claim that is only new is released",
+			scene{by: identity{holder: unseenIsGone}, leaders: 2, ready: 1, claims: 1, replicas: 1, prompt: []kind{pods}},
+			"claim 0 stays bound for ever"},
+		{"unless a claim that vanished holds nothing, it gets pods",
+			scene{by: identity{holder: goneHolds}, leaders: 1, claims: 1, faults: 1, which: claimDeleted},
+			"pod own-0 is made, and nobody knows its claim 0"},
+		{"unless what is retired has no place, it is handed out",
+			scene{by: identity{place: placeThoughRetired}, leaders: 1, ready: 2, claims: 1, replicas: 2, faults: 1, which: scaledDown},
+			"P3: sandbox B was retired, and is handed out"},
+		{"unless only what is free is offered, a claim gets what is starting",
+			scene{by: identity{place: placeThoughStarting}, leaders: 1, starting: 1, claims: 1, replicas: 1},
+			"claim 0 adopts sandbox A, which was not free"},
+		{"unless only a pool's members are offered, a claim gets another's sandbox",
+			scene{by: identity{place: placeThoughTaken}, leaders: 1, ready: 1, claims: 2, replicas: 1},
+			"P1: sandbox A belonged to claim"},
+		{"unless a strict pool has no place for what is outdated, claims take it",
+			scene{by: identity{place: placeThoughOutdated}, leaders: 1, ready: 1, claims: 1, replicas: 1, changes: 1, policy: recreated},
+			"claim 0 adopts sandbox A, which is known to be outdated"},
+		{"unless a sandbox is lost when another has its name, its claim waits for ever",
+			scene{by: identity{loses: losesByName}, leaders: 1, claims: 1, faults: 2, which: nameTaken | sandboxDeleted},
+			"claim 0 stays warming for ever"},
+		{"unless only what is gone is lost, a claim loses what it holds",
+			scene{by: identity{loses: losesAll}, leaders: 2, claims: 1},
+			"P1: claim 0 holds sandbox own-0, and is told that it has lost it"},
+		{"unless a pool that replaces at once is strict, its claims get what is older than they are",
+			scene{by: identity{strict: neverStrict}, leaders: 1, ready: 1, claims: 1, replicas: 1, changes: 1, policy: recreated},
+			"claim 0 adopts sandbox A, which is known to be outdated"},
+		{"unless one may be too many where none may be missing, nothing ever rolls",
+			scene{by: identity{budget: budgetOfNothing}, leaders: 1, ready: 1, claims: 1, replicas: 1, changes: 1, endless: true,
+				policy: UpdatePolicy{Strategy: Rolling, MaxUnavailable: none, MaxSurge: none}},
+			"some members stay outdated for ever"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			g := NewWithT(t)
