@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/kiln-sandbox/kiln/crds/client"
@@ -19,8 +18,6 @@ import (
 
 // Options are what an Applier may be given beyond a connection.
 type Options struct {
-	// Widths are the widths of the lanes; zero means DefaultWidths.
-	Widths Widths
 	// Log receives one line for each transition; nil discards them.
 	Log *slog.Logger
 	// Metrics receives the counters; nil keeps them unregistered.
@@ -29,126 +26,117 @@ type Options struct {
 	Component string
 	// SafeToEvict marks the pods of free pool members as safe to evict.
 	SafeToEvict bool
-	// Wrap, when set, wraps the transport of every lane. Tests inject faults.
+	// Wrap, when set, wraps the transport of every class. Tests inject faults.
 	Wrap func(http.RoundTripper) http.RoundTripper
 }
 
 // An Applier writes. It is safe for concurrent use.
 type Applier struct {
-	opts    Options
-	log     *slog.Logger
-	gate    *gate
-	metrics *metrics
-	lanes   [lanes]clients
+	opts        Options
+	log         *slog.Logger
+	gate        *gate
+	metrics     *metrics
+	connections [classes]*client.Connection
 }
 
-// clients are the connections of one lane.
-type clients struct {
-	core kubernetes.Interface
-	kiln *client.Clients
-}
-
-// New returns an Applier whose lanes have a connection each to the server that
+// New returns an Applier whose classes have a connection each to the server that
 // cfg names.
 func New(cfg *rest.Config, opts Options) (*Applier, error) {
-	if opts.Widths == (Widths{}) {
-		opts.Widths = DefaultWidths
-	}
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	a := &Applier{opts: opts, log: opts.Log, gate: &gate{widths: opts.Widths}, metrics: newMetrics(opts.Metrics)}
-	for l := range lanes {
-		c, err := connect(cfg, opts.Wrap)
+	a := &Applier{opts: opts, log: opts.Log, gate: &gate{widths: startWidths}, metrics: newMetrics(opts.Metrics)}
+	for c := range classes {
+		connection, err := client.Connect(cfg, opts.Wrap)
 		if err != nil {
-			return nil, fmt.Errorf("connect the %s lane: %w", l, err)
+			return nil, fmt.Errorf("connect for the class %s: %w", c, err)
 		}
-		a.lanes[l] = c
+		a.connections[c] = connection
 	}
 	return a, nil
 }
 
-func connect(cfg *rest.Config, wrap func(http.RoundTripper) http.RoundTripper) (clients, error) {
-	own := Connection(cfg)
-	if wrap != nil {
-		own.Wrap(wrap)
-	}
-	h, err := rest.HTTPClientFor(own)
-	if err != nil {
-		return clients{}, err
-	}
-	kiln, err := client.New(own, h)
-	if err != nil {
-		return clients{}, err
-	}
-	pods := rest.CopyConfig(own)
-	pods.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
-	pods.ContentType = "application/vnd.kubernetes.protobuf"
-	core, err := kubernetes.NewForConfigAndClient(pods, h)
-	if err != nil {
-		return clients{}, err
-	}
-	return clients{core: core, kiln: kiln}, nil
+// A write says what a request is: it gives the metrics their labels, errors their
+// beginning and the log line its fields.
+type write struct {
+	class   class
+	manager states.Manager
+	// kind is the lower-case kind, with the subresource behind it if there is one.
+	kind string
+	// edge is the event of the chart, or the verb of a write that is no edge.
+	edge string
+	key  types.NamespacedName
+	// move is the change of state that the write makes, if it makes one.
+	move *transition
 }
 
-// A Write says what a request is: it is the label set of the metric and the
-// words of the log line.
-type Write struct {
-	Lane    Lane
-	Manager states.Manager
-	// Kind is the lower-case kind, with the subresource behind it if there is one.
-	Kind string
-	// Edge is the event of the chart, or the verb of a write that is no edge.
-	Edge string
-	Key  types.NamespacedName
-	// From and To are the states on both sides, when the write is an edge.
-	From, To states.State
+// A transition is a legal move of a chart and why it is made.
+type transition struct {
+	kind   string
+	edge   states.Edge
+	reason states.Reason
 }
 
-// patience is the longest one request may take. What became of it is then
-// unknown, which every caller can live with; a place in a lane held for ever by
-// a frozen server, none could.
-const patience = 30 * time.Second
-
-// options force the write: the scopes are disjoint, so force takes fields from
-// nobody but a hand that strayed into them.
-func (w Write) options() metav1.ApplyOptions {
-	return metav1.ApplyOptions{FieldManager: string(w.Manager), Force: true}
+// judge finds the transition that a decision makes from a persisted state. The
+// chart has the last word.
+func judge(chart states.Chart, from string, d states.Decision) (*transition, error) {
+	edge, err := chart.Judge(chart.Parse(from), d.About.Event)
+	if err != nil {
+		return nil, err
+	}
+	return &transition{kind: chart.Kind, edge: edge, reason: d.Reason}, nil
 }
 
-// send makes one request in its lane, counts it, and logs it when it moved a
+// requestTimeout is the longest one request may take. What became of it is then
+// unknown, and every caller can live with that. No caller could live with a place
+// in a class that a frozen server never gives back.
+const requestTimeout = 30 * time.Second
+
+// options force the write: the scopes are disjoint, so force takes fields only
+// from a person or a program that wrote into them.
+func (w write) options() metav1.ApplyOptions {
+	return metav1.ApplyOptions{FieldManager: string(w.manager), Force: true}
+}
+
+// send makes one request in its class, counts it, and logs it when it moved a
 // state. It is the only place from which Kiln writes.
-func send[T any](ctx context.Context, a *Applier, w Write, request func(context.Context, clients) (T, error)) (T, error) {
-	asked := time.Now()
-	leave, err := a.gate.enter(ctx, w.Lane)
+func send[T any](ctx context.Context, a *Applier, w write, request func(context.Context, *client.Connection) (T, error)) (T, error) {
+	start := time.Now()
+	leave, err := a.gate.enter(ctx, w.class)
 	if err != nil {
 		var none T
-		return none, fmt.Errorf("%s %s: %s: %w", w.Kind, w.Key, w.Edge, err)
+		return none, w.wrap(err)
 	}
-	patient, cancel := context.WithTimeout(ctx, patience)
-	got, err := request(patient, a.lanes[w.Lane])
+	limited, cancel := context.WithTimeout(ctx, requestTimeout)
+	got, err := request(limited, a.connections[w.class])
 	cancel()
 	leave()
 	err = classify(w, err)
-	a.metrics.took.WithLabelValues(w.Lane.String()).Observe(time.Since(asked).Seconds())
-	a.metrics.writes.WithLabelValues(string(w.Manager), w.Kind, w.Edge, result(err)).Inc()
-	if err == nil && w.To != "" {
-		a.metrics.moves.WithLabelValues(w.Kind, w.Edge, string(w.From), string(w.To)).Inc()
-		a.log.Info("transition", "kind", w.Kind, "key", w.Key.String(),
-			"from", string(w.From), "to", string(w.To), "event", w.Edge, "by", string(w.Manager))
+	a.metrics.seconds.WithLabelValues(w.class.String()).Observe(time.Since(start).Seconds())
+	a.metrics.writes.WithLabelValues(string(w.manager), w.kind, w.edge, result(err)).Inc()
+	if err == nil && w.move != nil {
+		a.record(w.key, w.move)
 	}
 	return got, err
 }
 
+// record counts and logs a transition that was written.
+func (a *Applier) record(key types.NamespacedName, t *transition) {
+	from, to, event := string(t.edge.From), string(t.edge.To), string(t.edge.Event)
+	a.metrics.transitions.WithLabelValues(t.kind, event, from, to).Inc()
+	a.log.Info("transition", "kind", t.kind, "key", key.String(),
+		"from", from, "to", to, "event", event, "by", string(t.edge.By), "reason", string(t.reason))
+}
+
 // skip counts a write that would have changed nothing and was not sent.
-func (a *Applier) skip(w Write) {
-	a.metrics.writes.WithLabelValues(string(w.Manager), w.Kind, w.Edge, "skipped").Inc()
+func (a *Applier) skip(w write) {
+	a.metrics.writes.WithLabelValues(string(w.manager), w.kind, w.edge, "skipped").Inc()
 }
 
 func keyOf(o metav1.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// unborn is the resourceVersion that makes an apply a create: no object has it,
-// so an existing one conflicts.
-const unborn = "1"
+// mustNotExist is the resourceVersion that makes an apply a create: no object has
+// it, so an existing one conflicts.
+const mustNotExist = "1"

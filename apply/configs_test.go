@@ -27,8 +27,8 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 func aTemplate() *ext.SandboxTemplate {
 	t := &ext.SandboxTemplate{ObjectMeta: metav1.ObjectMeta{Name: "python", Namespace: "ns", UID: "template-uid"}}
 	t.Spec.PodTemplate.ObjectMeta = agents.PodMetadata{
-		Labels:      map[string]string{"team": "a", LabelClaim: "forged"},
-		Annotations: map[string]string{"note": "kept", NoteTrace: "forged"},
+		Labels:      map[string]string{"team": "a", LabelClaimUID: "forged"},
+		Annotations: map[string]string{"note": "kept", AnnotationTrace: "forged"},
 	}
 	t.Spec.PodTemplate.Spec = runtime.RawExtension{Raw: []byte(`{"containers":[{"name":"main","image":"python:3"}]}`)}
 	return t
@@ -103,43 +103,46 @@ func everyConfiguration(t *testing.T) []configuration {
 	t.Helper()
 	g := NewWithT(t)
 	member, claim, mine := aMember(t), aClaim(), aUsersSandbox()
-	born, err := podConfig(member)
+	created, err := podConfig(member)
 	g.Expect(err).NotTo(HaveOccurred())
 	users, err := podConfig(mine)
 	g.Expect(err).NotTo(HaveOccurred())
 	adopted := made[agents.Sandbox](t, adoptConfig(member, claim), "sandbox")
 	all := []configuration{
-		{"template-label", states.Templer, "template", templateConfig(aTemplate())},
-		{"sandbox-member", states.Owner, "sandbox", memberConfig(aPool(), "warm-x", aBlueprint(t))},
-		{"sandbox-own", states.Owner, "sandbox", ownConfig(claim, aBlueprint(t))},
-		{"sandbox-adopt", states.Owner, "sandbox", adoptConfig(member, claim)},
-		{"sandbox-retire", states.Owner, "sandbox", retireConfig(member, states.Surplus)},
-		{"sandbox-retire-twin", states.Owner, "sandbox", retireConfig(adopted, states.Surplus)},
-		{"sandbox-notepod", states.Owner, "sandbox", notePodConfig(mine)},
-		{"sandbox-status", states.Status, "sandboxstatus", sandboxStatusConfig(member, agents.SandboxStatus{
+		{"template-label", states.TemplateManager, "template", templateConfig(aTemplate())},
+		{"sandbox-member", states.OwnerManager, "sandbox", memberConfig(aPool(), "warm-x", aBlueprint(t))},
+		{"sandbox-own", states.OwnerManager, "sandbox", ownConfig(claim, aBlueprint(t))},
+		{"sandbox-adopt", states.OwnerManager, "sandbox", adoptConfig(member, claim)},
+		{"sandbox-retire", states.OwnerManager, "sandbox", retireConfig(member, retiredFor[states.ReasonSurplus])},
+		{"sandbox-retire-claims", states.OwnerManager, "sandbox", retireConfig(adopted, retiredFor[states.ReasonSurplus])},
+		{"sandbox-pod-name", states.OwnerManager, "sandbox", podNameConfig(mine)},
+		{"sandbox-status", states.StatusManager, "sandboxstatus", sandboxStatusConfig(member, agents.SandboxStatus{
 			Conditions: claim.Status.Conditions, PodIPs: []string{"10.0.0.1"}, NodeName: "n", Selector: "a=b",
 		})},
-		{"pod-member", states.Birth, "pod", born},
-		{"pod-users", states.Birth, "pod", users},
-		{"claim-record", states.Claimant, "claim", recordConfig(claim, "warm-x", noon)},
-		{"claim-status-refused", states.Claimant, "claimstatus", claimStatusConfig(claim, refusal(&ext.SandboxClaim{}, member))},
-		{"claim-status", states.Claimant, "claimstatus", claimStatusConfig(claim, claim.Status)},
-		{"pool-status", states.Pooler, "poolstatus", poolStatusConfig(aPool(), ext.SandboxWarmPoolStatus{
+		{"pod-member", states.PodManager, "pod", created},
+		{"pod-users", states.PodManager, "pod", users},
+		{"claim-annotations", states.ClaimManager, "claim", claimAnnotationsConfig(claim, "warm-x", noon)},
+		{"claim-status-refused", states.ClaimManager, "claimstatus", claimStatusConfig(claim, refusal(&ext.SandboxClaim{}, member))},
+		{"claim-status", states.ClaimManager, "claimstatus", claimStatusConfig(claim, claim.Status)},
+		{"pool-status", states.PoolManager, "poolstatus", poolStatusConfig(aPool(), ext.SandboxWarmPoolStatus{
 			Replicas: 2, Selector: "a=b", CurrentRevision: "r", ObservedTemplateGeneration: 3, Conditions: claim.Status.Conditions,
+			Rollout: ext.RolloutStatus{Phase: string(states.PhaseRollingOut), CompletedRevision: "q", LastProgressTime: &metav1.Time{Time: noon}},
 		})},
 	}
 	a := &Applier{opts: Options{SafeToEvict: true}}
-	pod := made[corev1.Pod](t, born, "pod")
+	pod := made[corev1.Pod](t, created, "pod")
 	for _, to := range states.Pod.States() {
 		whose, by := member, (*ext.SandboxClaim)(nil)
 		if to == states.Binding || to == states.Bound {
 			whose, by = adopted, claim
 		}
-		all = append(all, configuration{"pod-to-" + string(to), states.Marker, "pod", a.wordConfig(pod, whose, by, to)})
+		all = append(all, configuration{"pod-to-" + string(to), states.StateManager, "pod", a.stateConfig(PodMove{Pod: pod, Sandbox: whose, Claim: by}, to)})
 	}
+	own := made[agents.Sandbox](t, ownConfig(claim, aBlueprint(t)), "sandbox")
 	return append(all,
-		configuration{"pod-to-stale-claims", states.Marker, "pod", a.wordConfig(pod, adopted, nil, states.Stale)},
-		configuration{"pod-to-bound-users", states.Marker, "pod", a.wordConfig(pod, mine, nil, states.Bound)})
+		configuration{"pod-to-bound-own", states.StateManager, "pod", a.stateConfig(PodMove{Pod: pod, Sandbox: own, Claim: claim}, states.Bound)},
+		configuration{"pod-to-stale-claims", states.StateManager, "pod", a.stateConfig(PodMove{Pod: pod, Sandbox: adopted}, states.Stale)},
+		configuration{"pod-to-bound-users", states.StateManager, "pod", a.stateConfig(PodMove{Pod: pod, Sandbox: mine}, states.Bound)})
 }
 
 func TestConfigurationsAreAsTheyWereReviewed(t *testing.T) {
@@ -160,6 +163,52 @@ func TestConfigurationsAreAsTheyWereReviewed(t *testing.T) {
 	}
 }
 
+func TestAPodIsBoundAlikeWhateverStateItComesFrom(t *testing.T) {
+	g := NewWithT(t)
+	claim := aClaim()
+	adopted := made[agents.Sandbox](t, adoptConfig(aMember(t), claim), "sandbox")
+	a := &Applier{opts: Options{SafeToEvict: true}}
+	from := []states.State{}
+	for _, edge := range states.Pod.Edges {
+		if edge.To != states.Bound {
+			continue
+		}
+		from = append(from, edge.From)
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "warm-x", Namespace: "ns", UID: "pod-uid", ResourceVersion: "5"}}
+		pod.Labels = map[string]string{LabelState: string(edge.From), LabelPool: Hash("warm")}
+		pod.Annotations = map[string]string{AnnotationSafeToEvict: "true"}
+		config := a.moveConfig(PodMove{Pod: pod, Sandbox: adopted, Claim: claim}, edge)
+		g.Expect(config.Labels).To(Equal(map[string]string{
+			LabelState: "bound", LabelClaimUID: "claim-uid", LabelCreatedBy: "go-client", "sandbox.users.io/who": "me",
+		}), string(edge.From))
+		g.Expect(config.Annotations).To(Equal(map[string]string{"example.com/why": "because"}), string(edge.From))
+	}
+	g.Expect(from).To(ConsistOf(states.Warming, states.Ready, states.Binding))
+}
+
+func TestEveryMoveOfAPodIsGuardedButRetiringAPoolMember(t *testing.T) {
+	member := aMember(t)
+	adopted := made[agents.Sandbox](t, adoptConfig(member, aClaim()), "sandbox")
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "warm-x", Namespace: "ns", UID: "pod-uid", ResourceVersion: "5"}}
+	for _, edge := range states.Pod.Edges {
+		for owner, s := range map[string]*agents.Sandbox{"pool": member, "claim": adopted, "nobody": aUsersSandbox()} {
+			g := NewWithT(t)
+			config := (&Applier{}).moveConfig(PodMove{Pod: pod, Sandbox: s}, edge)
+			g.Expect(*config.UID).To(Equal(pod.UID))
+			if edge.Event == states.EventRetired && owner == "pool" {
+				g.Expect(config.ResourceVersion).To(BeNil(), "%s of %s", edge.Event, owner)
+				continue
+			}
+			g.Expect(config.ResourceVersion).To(HaveValue(Equal("5")), "%s of %s", edge.Event, owner)
+		}
+	}
+}
+
+func TestAPoolsStatusWithoutARolloutSaysNothingOfOne(t *testing.T) {
+	config := poolStatusConfig(aPool(), ext.SandboxWarmPoolStatus{})
+	NewWithT(t).Expect(config.Status.Rollout).To(BeNil())
+}
+
 func TestContendedWritesCarryTheirGuard(t *testing.T) {
 	g := NewWithT(t)
 	guard := func(config any) (uid, version string) {
@@ -171,7 +220,7 @@ func TestContendedWritesCarryTheirGuard(t *testing.T) {
 	}
 	member, claim := aMember(t), aClaim()
 	for name, config := range map[string]any{
-		"adopt": adoptConfig(member, claim), "retire": retireConfig(member, states.Surplus),
+		"adopt": adoptConfig(member, claim), "retire": retireConfig(member, retiredFor[states.ReasonSurplus]),
 		"sandbox status": sandboxStatusConfig(member, member.Status),
 	} {
 		uid, version := guard(config)
@@ -181,7 +230,7 @@ func TestContendedWritesCarryTheirGuard(t *testing.T) {
 	_, version := guard(claimStatusConfig(claim, claim.Status))
 	g.Expect(version).To(Equal("41"), "claim status")
 	_, version = guard(memberConfig(aPool(), "warm-x", aBlueprint(t)))
-	g.Expect(version).To(Equal(unborn), "create")
+	g.Expect(version).To(Equal(mustNotExist), "create")
 }
 
 func TestABlueprintDoesNotDependOnTheOrderOfKeys(t *testing.T) {
@@ -233,10 +282,10 @@ func TestAPoolMayAskThatItsPodsLabelsCountToo(t *testing.T) {
 	template.Spec.PodTemplate.ObjectMeta.Labels["team"] = "b"
 	is, err := BlueprintOf(template)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(is.For(pool)).To(Equal(was.For(pool)))
-	pool.Annotations = map[string]string{NoteMetadata: "true"}
-	g.Expect(is.For(pool)).NotTo(Equal(was.For(pool)))
-	g.Expect(memberConfig(pool, "x", is).Labels).To(HaveKeyWithValue(LabelRevision, is.For(pool)))
+	g.Expect(is.RevisionFor(pool)).To(Equal(was.RevisionFor(pool)))
+	pool.Annotations = map[string]string{AnnotationRollOnMetadata: "true"}
+	g.Expect(is.RevisionFor(pool)).NotTo(Equal(was.RevisionFor(pool)))
+	g.Expect(memberConfig(pool, "x", is).Labels).To(HaveKeyWithValue(LabelRevision, is.RevisionFor(pool)))
 }
 
 func TestATemplateThatIsNoPodSpecIsNamedWithItsField(t *testing.T) {
@@ -263,9 +312,9 @@ func TestReservedKeysOfATemplateNeverReachAPod(t *testing.T) {
 	g := NewWithT(t)
 	pod, err := podConfig(aMember(t))
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(pod.Labels).NotTo(HaveKey(LabelClaim))
+	g.Expect(pod.Labels).NotTo(HaveKey(LabelClaimUID))
 	g.Expect(pod.Labels).To(HaveKeyWithValue("team", "a"))
-	g.Expect(pod.Annotations).To(Equal(map[string]string{"note": "kept", NotePool: "pool-uid"}))
+	g.Expect(pod.Annotations).To(Equal(map[string]string{"note": "kept", AnnotationPoolUID: "pool-uid"}))
 }
 
 func TestTheHashIsTheOneOthersCompute(t *testing.T) {
@@ -276,6 +325,6 @@ func TestTheHashIsTheOneOthersCompute(t *testing.T) {
 func TestAnEventsNameFitsHoweverLongTheObjectsIs(t *testing.T) {
 	claim := aClaim()
 	claim.Name = strings.Repeat("n", 253)
-	e := (&Applier{opts: Options{Component: "kiln"}}).event(claim, ext.SchemeGroupVersion.WithKind(claimKind), Note{Type: corev1.EventTypeNormal})
+	e := (&Applier{opts: Options{Component: "kiln"}}).event(claim, EventBody{Type: corev1.EventTypeNormal})
 	NewWithT(t).Expect(len(e.Name)).To(BeNumerically("<=", 253))
 }

@@ -1,35 +1,60 @@
-// Package apply is the only writer of Kiln. Each of its methods is one request,
-// built from the edge or the fact it stands for and sent under one field
-// manager, never from an object that was read and changed.
+// Package apply is the only writer of Kiln. Each of its methods is one request.
+// It is built from the decision it stands for and sent under one field manager. It
+// is never built from an object that was read and changed.
 //
 // # Managers and scopes
 //
-// Every field manager has a scope (scopes.go): the fields it may own on one
-// kind. Two managers never own the same field, so status and metadata are never
-// in each other's way, and forcing an apply takes nothing from anyone but a
-// hand. A test holds every configuration that can be built against its scope.
+// Every field manager has a scope (scopes.go): the fields it may own on one kind.
+// Two managers never own the same field, so a write of the status and a write of
+// the metadata never collide. Every apply is forced; that takes a field only from
+// a person or a program that wrote into the scope. A test holds every
+// configuration that can be built against its scope.
+//
+// # Charts
+//
+// A state changes only by a move of its chart in package states. MoveClaim and
+// MovePod are given the decision. The chart judges its event, the log line and the
+// metric name it, and the log line carries its reason. ReportPool does the same
+// with the phase of a rollout.
 //
 // # Guards
 //
-// A contended move carries the uid and the resourceVersion it was decided on.
+// A contended write carries the uid and the resourceVersion it was decided on.
 // Whoever comes second gets ErrLost and has changed nothing. The sandbox's
 // controller reference is the lock of the whole system: adopt and retire are
-// guarded applies on it. Moves of a pod's word are guarded the same way, because
-// with a uid alone a second leader with an old view could write a word that the
-// chart does not allow. The one exception is retired, of a pool member: it is
-// right from every state such a pod can be in, and a pod that is starting is
-// written by the scheduler and the kubelet at the same time. On a status subresource the server does not check the uid,
-// so the resourceVersion is the guard there; a pool's status has none, because
-// nothing is decided from it and a person scaling the pool must not collide.
+// guarded applies on it. The moves of a pod are guarded the same way: with a uid
+// alone, a second leader with an old view could write a state that the chart does
+// not allow. The one exception is retired, of a pool member. Every state that such
+// a pod can be in allows that move, and the scheduler and the kubelet write a pod
+// that is starting at the same time.
 //
-// A create is an apply with resourceVersion "1": it creates when the name is
-// free and conflicts when it is taken, so a retry after a lost response does no
-// harm, and its fields can be removed later by leaving them out.
+// On a status subresource the server does not check the uid, so the
+// resourceVersion is the guard there. A pool's status has none: no claim is decided
+// from it, and a person who scales the pool must not collide with it.
 //
-// # Lanes
+// A create is an apply with resourceVersion "1". It creates when the name is free
+// and conflicts when it is taken. So a retry after a lost response does no harm,
+// and the same manager can remove a field later by leaving it out.
 //
-// Writes go through three lanes (lanes.go), each with its own connection: claim,
-// warm and background. A lane narrows to a floor while a more urgent one has
-// work, and never closes, so nothing starves. Client-side rate limits are off;
-// the API server's own fairness is the limit.
+// # Classes
+//
+// A write has a class by its urgency (classes.go), most urgent first:
+//
+//	class  writes                                            why
+//	tell   MoveClaim                                         a claim that has begun is finished before the
+//	                                                         next one begins
+//	take   Adopt, CreateOwn, RefuseSandbox, ReportClaim;     a claim waits for it, or its worker does: that
+//	       CreatePod and ReportSandbox of a claim's sandbox  one never waits behind a less urgent class
+//	hand   MovePod: handed, reserved, released               selectors and routers read the pod's labels
+//	warm   CreateMember; MovePod: warmed, cooled; CreatePod, the next claims need it
+//	       ReportSandbox, AnnotatePodName of other sandboxes
+//	trail  AnnotateClaim, LabelTemplate, ReportPool, Retire,   nobody waits for it
+//	       DeleteSandbox, Event;
+//	       MovePod: retired
+//
+// Each class has a connection and a width of its own. A class narrows to its least
+// width while a more urgent one has work under way or waiting. It never closes, so
+// nothing starves. The widths are small: the server's cores are few, and more
+// writes in flight only wait longer. Client-side rate limits are off; the API
+// server's own fairness is the limit.
 package apply

@@ -22,8 +22,8 @@ var (
 	ErrRefused = errors.New("refused")
 )
 
-// Words returns what the API server said, without our own framing.
-func Words(err error) string {
+// Message returns what the API server said, without our own words around it.
+func Message(err error) string {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
 		return status.Status().Message
@@ -31,12 +31,17 @@ func Words(err error) string {
 	return err.Error()
 }
 
+// wrap names the write that an error is about.
+func (w write) wrap(err error) error {
+	return fmt.Errorf("%s %s: %s: %w", w.kind, w.key, w.edge, err)
+}
+
 // classify wraps an error with its kind and names the write.
-func classify(w Write, err error) error {
+func classify(w write, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s %s: %s: %w", w.Kind, w.Key, w.Edge, kindOf(err))
+	return w.wrap(kindOf(err))
 }
 
 func kindOf(err error) error {

@@ -34,7 +34,7 @@ func TestEveryAnswerOfTheServerHasItsKind(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			g := NewWithT(t)
-			err := classify(Write{Kind: "pod", Edge: "create"}, row.err)
+			err := classify(write{kind: "pod", edge: "create"}, row.err)
 			for _, kind := range []error{ErrLost, ErrGone, ErrRefused} {
 				g.Expect(errors.Is(err, kind)).To(Equal(errors.Is(row.is, kind)), "%v", kind)
 			}
@@ -42,12 +42,12 @@ func TestEveryAnswerOfTheServerHasItsKind(t *testing.T) {
 			g.Expect(errors.Is(err, row.err)).To(BeTrue(), "the server's own error stays inside")
 		})
 	}
-	NewWithT(t).Expect(classify(Write{}, nil)).To(Succeed())
+	NewWithT(t).Expect(classify(write{}, nil)).To(Succeed())
 }
 
-func TestTheServersWordsComeWithoutOurFraming(t *testing.T) {
+func TestTheServersMessageComesWithoutOurOwnWords(t *testing.T) {
 	g := NewWithT(t)
-	err := classify(Write{Kind: "pod", Edge: "create"}, apierrors.NewBadRequest("exceeded quota: pods"))
-	g.Expect(Words(err)).To(Equal("exceeded quota: pods"))
-	g.Expect(Words(errors.New("plain"))).To(Equal("plain"))
+	err := classify(write{kind: "pod", edge: "create"}, apierrors.NewBadRequest("exceeded quota: pods"))
+	g.Expect(Message(err)).To(Equal("exceeded quota: pods"))
+	g.Expect(Message(errors.New("plain"))).To(Equal("plain"))
 }

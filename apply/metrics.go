@@ -2,12 +2,12 @@ package apply
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// metrics count what is written. Labels come from the charts and the managers,
-// so their number is bounded.
+// metrics count what is written. Labels come from the charts, the managers and the
+// classes, so their number is bounded.
 type metrics struct {
-	writes *prometheus.CounterVec
-	moves  *prometheus.CounterVec
-	took   *prometheus.HistogramVec
+	writes      *prometheus.CounterVec
+	transitions *prometheus.CounterVec
+	seconds     *prometheus.HistogramVec
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -16,18 +16,18 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "kiln_writes_total",
 			Help: "Requests that write, by field manager, kind, edge and result (ok, lost, gone, refused, retry; skipped ones were never sent).",
 		}, []string{"manager", "kind", "edge", "result"}),
-		moves: prometheus.NewCounterVec(prometheus.CounterOpts{
+		transitions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kiln_transitions_total",
 			Help: "State changes written, by kind, event and the states on both sides.",
 		}, []string{"kind", "event", "from", "to"}),
-		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "kiln_write_seconds",
-			Help:    "Time from asking for a place in a lane to the server's answer.",
+			Help:    "Time from asking for a place in a class to the server's answer.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10},
-		}, []string{"lane"}),
+		}, []string{"class"}),
 	}
 	if r != nil {
-		r.MustRegister(m.writes, m.moves, m.took)
+		r.MustRegister(m.writes, m.transitions, m.seconds)
 	}
 	return m
 }

@@ -16,25 +16,25 @@ const (
 	LabelBlueprintHash   = "agents.x-k8s.io/sandbox-template-hash"
 	LabelPodTemplateHash = "agents.x-k8s.io/sandbox-pod-template-hash"
 	LabelRevision        = "agents.x-k8s.io/revision" // ours
-	LabelClaim           = "agents.x-k8s.io/claim-uid"
+	LabelClaimUID        = "agents.x-k8s.io/claim-uid"
 	LabelLaunch          = "agents.x-k8s.io/launch-type"
 	LabelCreatedBy       = "agents.x-k8s.io/created-by"
 
-	NotePod      = "agents.x-k8s.io/pod-name"
-	NoteTemplate = "agents.x-k8s.io/sandbox-template-ref"
-	NoteSandbox  = "agents.x-k8s.io/sandbox-name"
-	NoteRetired  = "agents.x-k8s.io/retired"       // ours
-	NotePool     = "agents.x-k8s.io/warm-pool-uid" // ours, on a pod: the pool it was born for
-	NoteSeen     = "agents.x-k8s.io/controller-first-observed-at"
-	NoteEvict    = "cluster-autoscaler.kubernetes.io/safe-to-evict"
-	NoteMetadata = "agents.x-k8s.io/roll-on-metadata" // ours, on a pool
-	NoteTrace    = "opentelemetry.io/trace-context"
+	AnnotationPodName        = "agents.x-k8s.io/pod-name"
+	AnnotationTemplate       = "agents.x-k8s.io/sandbox-template-ref"
+	AnnotationSandboxName    = "agents.x-k8s.io/sandbox-name"
+	AnnotationRetired        = "agents.x-k8s.io/retired"       // ours
+	AnnotationPoolUID        = "agents.x-k8s.io/warm-pool-uid" // ours, on a pod: the pool it was made for
+	AnnotationFirstObserved  = "agents.x-k8s.io/controller-first-observed-at"
+	AnnotationSafeToEvict    = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+	AnnotationRollOnMetadata = "agents.x-k8s.io/roll-on-metadata" // ours, on a pool
+	AnnotationTrace          = "opentelemetry.io/trace-context"
 )
 
 // The launch types.
 const (
-	Cold = "cold"
-	Warm = "warm"
+	LaunchCold = "cold"
+	LaunchWarm = "warm"
 )
 
 // Hash is the short hash the API puts into labels: FNV-1a, 32 bits, eight hex
@@ -45,11 +45,11 @@ func Hash(s string) string {
 	return fmt.Sprintf("%08x", h.Sum32())
 }
 
-// Reserved reports whether a key belongs to the API or to Kiln; such keys are
+// reserved reports whether a key belongs to the API or to Kiln; such keys are
 // never copied from a template or a claim to a pod.
-func Reserved(key string) bool {
+func reserved(key string) bool {
 	return strings.HasPrefix(key, "agents.x-k8s.io/") ||
-		strings.HasPrefix(key, "extensions.agents.x-k8s.io/") || key == NoteTrace
+		strings.HasPrefix(key, "extensions.agents.x-k8s.io/") || key == AnnotationTrace
 }
 
 // Creator normalises who made something to the values the metrics know.

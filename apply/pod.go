@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/json"
 
 	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
+	"github.com/kiln-sandbox/kiln/crds/client"
 	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
 	"github.com/kiln-sandbox/kiln/states"
 )
@@ -31,70 +32,81 @@ func PodSpec(s *agents.Sandbox) (*corev1ac.PodSpecApplyConfiguration, error) {
 	return spec, nil
 }
 
-// podConfig is the pod of a sandbox at its birth. From then on its word belongs
-// to kiln-state.
+// podConfig is a new pod of a sandbox. From its first move on its state belongs to
+// kiln-state.
 func podConfig(s *agents.Sandbox) (*corev1ac.PodApplyConfiguration, error) {
 	spec, err := PodSpec(s)
 	if err != nil {
 		return nil, err
 	}
 	meta := s.Spec.PodTemplate.ObjectMeta
-	labels := free(meta.Labels)
+	labels := unreserved(meta.Labels)
 	labels[LabelNameHash] = Hash(s.Name)
 	labels[LabelState] = string(states.Pod.Initial)
-	if template, ok := s.Labels[LabelTemplate]; ok && Born(s) {
+	if template, ok := s.Labels[LabelTemplate]; ok && MadeByKiln(s) {
 		labels[LabelTemplate] = template
 	}
-	notes := free(meta.Annotations)
-	if member(s) { // what outlives its sandbox still says whose member it was
-		notes[NotePool] = string(metav1.GetControllerOfNoCopy(s).UID)
+	annotations := unreserved(meta.Annotations)
+	if owner := OwnerOf(s); owner.Kind == states.OwnerPool { // a pod that outlives its sandbox still says whose member it was
+		annotations[AnnotationPoolUID] = owner.UID
 	}
-	return corev1ac.Pod(s.Name, s.Namespace).WithResourceVersion(unborn).
-		WithLabels(labels).WithAnnotations(notes).
-		WithOwnerReferences(ownerRef(agents.SchemeGroupVersion.String(), "Sandbox", s.Name, s.UID)).
+	return corev1ac.Pod(s.Name, s.Namespace).WithResourceVersion(mustNotExist).
+		WithLabels(labels).WithAnnotations(annotations).
+		WithOwnerReferences(ownerRef(*metav1.NewControllerRef(s, gvkOf(s)))).
 		WithSpec(spec), nil
 }
 
-// free is the part of a user's labels or annotations that reaches pods.
-func free(all map[string]string) map[string]string {
+// unreserved is the part of a user's labels or annotations that reaches pods.
+func unreserved(all map[string]string) map[string]string {
 	kept := maps.Clone(all)
 	if kept == nil {
 		kept = map[string]string{}
 	}
-	maps.DeleteFunc(kept, func(k, _ string) bool { return Reserved(k) })
+	maps.DeleteFunc(kept, func(k, _ string) bool { return reserved(k) })
 	return kept
 }
 
-// wordConfig is what kiln-state holds of a pod in a state: the word, and what
-// goes with it. What a state does not name is removed with the move.
-func (a *Applier) wordConfig(p *corev1.Pod, s *agents.Sandbox, claim *ext.SandboxClaim, to states.State) *corev1ac.PodApplyConfiguration {
-	c := corev1ac.Pod(p.Name, p.Namespace).WithUID(p.UID)
-	labels := map[string]string{LabelState: string(to)}
-	notes := map[string]string{}
-	if by, ok := s.Labels[LabelCreatedBy]; ok && Born(s) {
-		labels[LabelCreatedBy] = Creator(by)
-	}
-	switch to {
-	case states.Warming, states.Ready:
-		labels[LabelPool] = s.Labels[LabelPool]
-		if _, own := s.Spec.PodTemplate.ObjectMeta.Annotations[NoteEvict]; a.opts.SafeToEvict && !own {
-			notes[NoteEvict] = "true"
-		}
-	case states.Binding, states.Stale: // a stale one that was a claim's still says so: it is no pool's
-		maps.Copy(labels, only(s.Labels, []string{LabelClaim}))
-	case states.Bound:
-		if claim != nil {
-			labels[LabelClaim] = string(claim.UID)
-			added(labels, claim.Spec.AdditionalPodMetadata.Labels, s.Spec.PodTemplate.ObjectMeta.Labels)
-			added(notes, claim.Spec.AdditionalPodMetadata.Annotations, s.Spec.PodTemplate.ObjectMeta.Annotations)
-		}
-	}
-	return c.WithLabels(labels).WithAnnotations(notes)
+// A PodMove is a move of a pod, as it was seen.
+type PodMove struct {
+	Pod     *corev1.Pod
+	Sandbox *agents.Sandbox
+	// Claim is the one that the sandbox belongs to, or nil.
+	Claim *ext.SandboxClaim
+	// Decision names the event and the reason.
+	Decision states.Decision
 }
 
-// added copies what a claim adds to its pod. What the template says already
-// belongs to kiln-pod, which gave birth to it, and is left alone.
-func added(to, more, template map[string]string) {
+// stateConfig is what kiln-state holds of a pod in a state: the state, and what
+// goes with it. It does not depend on the state that the pod comes from: what the
+// new one does not name is removed with the move.
+func (a *Applier) stateConfig(m PodMove, to states.State) *corev1ac.PodApplyConfiguration {
+	labels := map[string]string{LabelState: string(to)}
+	annotations := map[string]string{}
+	if by, ok := m.Sandbox.Labels[LabelCreatedBy]; ok && MadeByKiln(m.Sandbox) {
+		labels[LabelCreatedBy] = Creator(by)
+	}
+	template := m.Sandbox.Spec.PodTemplate.ObjectMeta
+	switch to {
+	case states.Warming, states.Ready:
+		labels[LabelPool] = m.Sandbox.Labels[LabelPool]
+		if _, own := template.Annotations[AnnotationSafeToEvict]; a.opts.SafeToEvict && !own {
+			annotations[AnnotationSafeToEvict] = "true"
+		}
+	case states.Binding, states.Stale: // a stale one that was a claim's still says so: it is no pool's
+		maps.Copy(labels, only(m.Sandbox.Labels, []string{LabelClaimUID}))
+	case states.Bound:
+		if m.Claim != nil {
+			labels[LabelClaimUID] = string(m.Claim.UID)
+			addMissing(labels, m.Claim.Spec.AdditionalPodMetadata.Labels, template.Labels)
+			addMissing(annotations, m.Claim.Spec.AdditionalPodMetadata.Annotations, template.Annotations)
+		}
+	}
+	return corev1ac.Pod(m.Pod.Name, m.Pod.Namespace).WithUID(m.Pod.UID).WithLabels(labels).WithAnnotations(annotations)
+}
+
+// addMissing copies what a claim adds to its pod. What the template says already
+// belongs to kiln-pod, which created the pod, and is left alone.
+func addMissing(to, more, template map[string]string) {
 	for k, v := range more {
 		if _, has := template[k]; !has {
 			to[k] = v
@@ -102,44 +114,41 @@ func added(to, more, template map[string]string) {
 	}
 }
 
-// member reports whether a sandbox belongs to a pool.
-func member(s *agents.Sandbox) bool {
-	owner := metav1.GetControllerOfNoCopy(s)
-	return owner != nil && owner.Kind == poolKind
+// moveConfig is a move of a pod with its guard. Only retired, of a pool member,
+// has no resourceVersion: every state that such a pod can be in allows that move,
+// and the scheduler and the kubelet write a pod that is starting at the same time.
+func (a *Applier) moveConfig(m PodMove, edge states.Edge) *corev1ac.PodApplyConfiguration {
+	config := a.stateConfig(m, edge.To)
+	if edge.Event != states.EventRetired || OwnerOf(m.Sandbox).Kind != states.OwnerPool {
+		config.WithResourceVersion(m.Pod.ResourceVersion)
+	}
+	return config
 }
 
 // CreatePod makes the pod of a sandbox. ErrLost says that the name is taken.
 func (a *Applier) CreatePod(ctx context.Context, s *agents.Sandbox) (*corev1.Pod, error) {
 	config, err := podConfig(s)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("pod %s: create: %w", keyOf(s), err)
 	}
-	w := Write{Lane: WarmLane, Manager: states.Birth, Kind: "pod", Edge: "create", Key: keyOf(s)}
-	return send(ctx, a, w, func(ctx context.Context, c clients) (*corev1.Pod, error) {
-		return c.core.CoreV1().Pods(s.Namespace).Apply(ctx, config, w.options())
+	w := write{class: launchClass(s), manager: states.PodManager, kind: "pod", edge: "create", key: keyOf(s)}
+	return send(ctx, a, w, func(ctx context.Context, c *client.Connection) (*corev1.Pod, error) {
+		return c.Core.CoreV1().Pods(s.Namespace).Apply(ctx, config, w.options())
 	})
 }
 
-// MovePod writes an edge of a pod, as it was seen. The claim is the one its
-// sandbox belongs to, or nil.
-func (a *Applier) MovePod(ctx context.Context, p *corev1.Pod, s *agents.Sandbox, claim *ext.SandboxClaim, event states.Event) (*corev1.Pod, error) {
-	edge, err := states.Pod.Judge(states.Pod.Parse(p.Labels[LabelState]), event)
+// MovePod writes the edge that a decision makes of a pod.
+func (a *Applier) MovePod(ctx context.Context, m PodMove) (*corev1.Pod, error) {
+	move, err := judge(states.Pod, m.Pod.Labels[LabelState], m.Decision)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", keyOf(m.Pod), err)
 	}
-	config := a.wordConfig(p, s, claim, edge.To)
-	if edge.Event != states.Retired || !member(s) {
-		config.WithResourceVersion(p.ResourceVersion)
+	config := a.moveConfig(m, move.edge)
+	w := write{
+		class: podClass[move.edge.Event], manager: move.edge.By,
+		kind: "pod", edge: string(move.edge.Event), key: keyOf(m.Pod), move: move,
 	}
-	lane := BackgroundLane
-	if edge.Event == states.Warmed || edge.Event == states.Cooled {
-		lane = WarmLane
-	}
-	w := Write{
-		Lane: lane, Manager: edge.By, Kind: "pod", Edge: string(event), Key: keyOf(p),
-		From: edge.From, To: edge.To,
-	}
-	return send(ctx, a, w, func(ctx context.Context, c clients) (*corev1.Pod, error) {
-		return c.core.CoreV1().Pods(p.Namespace).Apply(ctx, config, w.options())
+	return send(ctx, a, w, func(ctx context.Context, c *client.Connection) (*corev1.Pod, error) {
+		return c.Core.CoreV1().Pods(m.Pod.Namespace).Apply(ctx, config, w.options())
 	})
 }

@@ -13,48 +13,47 @@ import (
 type Scope struct {
 	Manager states.Manager
 	// Kind is the lower-case kind; a status is a kind of its own here, because
-	// it is written through a door of its own.
+	// it is a subresource.
 	Kind string
-	// Own are the fields. A field owns what is below it.
-	Own *fieldpath.Set
-	// Once are fields it writes at birth only and hands on with the first move:
-	// a pod is born with its first word, which kiln-state then takes over.
-	Once *fieldpath.Set
-	// Keys says whose keys it may own in the maps of labels and annotations,
-	// beside those in Own; none of them is reserved.
-	Keys Keys
+	// own are the fields. A field owns what is below it.
+	own *fieldpath.Set
+	// once are fields it writes with the creation only. Another manager takes them
+	// over with the first move: kiln-state the state that a pod is created with.
+	once *fieldpath.Set
+	// keys says whose keys it may own in the maps of labels and annotations,
+	// beside those in own; none of them is reserved.
+	keys userKeys
 }
 
-// Keys is whose keys a manager may own in a map of labels or annotations.
+// userKeys is whose keys a manager may own in a map of labels or annotations.
 // Template and claim never give the same key: a claim that tries is refused, or,
 // where both say the same, left out.
-type Keys uint8
+type userKeys uint8
 
-// Whose keys.
 const (
-	NoKeys Keys = iota
-	TemplateKeys
-	ClaimKeys
+	noKeys userKeys = iota
+	templateKeys
+	claimKeys
 )
 
 // Scopes are the scopes of every manager.
 var Scopes = []Scope{
-	{states.Owner, "sandbox", fields(
-		keys("metadata.labels", sandboxLabels...), keys("metadata.annotations", sandboxNotes...), at("metadata.ownerReferences"),
+	{states.OwnerManager, "sandbox", fields(
+		keys("metadata.labels", sandboxLabels...), keys("metadata.annotations", sandboxAnnotations...), at("metadata.ownerReferences"),
 		at("spec.podTemplate"), at("spec.volumeClaimTemplates"), at("spec.service"),
-	), nil, NoKeys},
-	{states.Status, "sandboxstatus", fields(at("status")), nil, NoKeys},
-	{states.Birth, "pod", fields(
-		keys("metadata.labels", LabelNameHash, LabelTemplate), keys("metadata.annotations", NotePool),
+	), nil, noKeys},
+	{states.StatusManager, "sandboxstatus", fields(at("status")), nil, noKeys},
+	{states.PodManager, "pod", fields(
+		keys("metadata.labels", LabelNameHash, LabelTemplate), keys("metadata.annotations", AnnotationPoolUID),
 		at("metadata.ownerReferences"), at("spec"),
-	), fields(keys("metadata.labels", LabelState)), TemplateKeys},
-	{states.Marker, "pod", fields(
-		keys("metadata.labels", LabelState, LabelClaim, LabelPool, LabelCreatedBy), keys("metadata.annotations", NoteEvict),
-	), nil, ClaimKeys},
-	{states.Claimant, "claim", fields(keys("metadata.annotations", NoteSandbox, NoteSeen)), nil, NoKeys},
-	{states.Claimant, "claimstatus", fields(at("status")), nil, NoKeys},
-	{states.Pooler, "poolstatus", fields(at("status")), nil, NoKeys},
-	{states.Templer, "template", fields(keys("metadata.labels", LabelTemplate)), nil, NoKeys},
+	), fields(keys("metadata.labels", LabelState)), templateKeys},
+	{states.StateManager, "pod", fields(
+		keys("metadata.labels", LabelState, LabelClaimUID, LabelPool, LabelCreatedBy), keys("metadata.annotations", AnnotationSafeToEvict),
+	), nil, claimKeys},
+	{states.ClaimManager, "claim", fields(keys("metadata.annotations", AnnotationSandboxName, AnnotationFirstObserved)), nil, noKeys},
+	{states.ClaimManager, "claimstatus", fields(at("status")), nil, noKeys},
+	{states.PoolManager, "poolstatus", fields(at("status")), nil, noKeys},
+	{states.TemplateManager, "template", fields(keys("metadata.labels", LabelTemplate)), nil, noKeys},
 }
 
 // Covers returns the fields of a set that are outside the scope. Fields that
@@ -73,11 +72,11 @@ func (s Scope) covers(p fieldpath.Path) bool {
 		return true
 	}
 	for i := range p {
-		if s.Own.Has(p[:i+1]) || s.Once != nil && s.Once.Has(p[:i+1]) {
+		if s.own.Has(p[:i+1]) || s.once != nil && s.once.Has(p[:i+1]) {
 			return true
 		}
 	}
-	return s.Keys != NoKeys && userKey(p)
+	return s.keys != noKeys && isUserKey(p)
 }
 
 // names reports whether a path is one of those that name an object or guard a
@@ -90,10 +89,10 @@ func names(p fieldpath.Path) bool {
 	return false
 }
 
-// userKey reports whether a path is a key in a map of labels or annotations
+// isUserKey reports whether a path is a key in a map of labels or annotations
 // that only a user can have chosen.
-func userKey(p fieldpath.Path) bool {
-	if len(p) != 3 || p[2].FieldName == nil || Reserved(*p[2].FieldName) {
+func isUserKey(p fieldpath.Path) bool {
+	if len(p) != 3 || p[2].FieldName == nil || reserved(*p[2].FieldName) {
 		return false
 	}
 	s := p[:2].String()

@@ -50,15 +50,15 @@ func TestAScopeNoticesAFieldOutsideIt(t *testing.T) {
 	g := NewWithT(t)
 	config := claimStatusConfig(aClaim(), aClaim().Status)
 	config.WithLabels(map[string]string{"mine": "not"})
-	g.Expect(scopeOf(t, states.Claimant, "claimstatus").Covers(fieldsOf(t, config))).To(HaveLen(1))
-	g.Expect(scopeOf(t, states.Marker, "pod").Covers(fieldsOf(t, map[string]any{
+	g.Expect(scopeOf(t, states.ClaimManager, "claimstatus").Covers(fieldsOf(t, config))).To(HaveLen(1))
+	g.Expect(scopeOf(t, states.StateManager, "pod").Covers(fieldsOf(t, map[string]any{
 		"metadata": map[string]any{"labels": map[string]any{LabelNameHash: "x"}},
 		"spec":     map[string]any{"nodeName": "n"},
 	}))).To(HaveLen(2))
 }
 
-// doors are the kinds that one object is written through.
-var doors = map[string]string{
+// objectOf is the kind of the object that a scope's kind is a part of.
+var objectOf = map[string]string{
 	"sandbox": "sandbox", "sandboxstatus": "sandbox", "pod": "pod",
 	"claim": "claim", "claimstatus": "claim", "poolstatus": "pool", "template": "template",
 }
@@ -66,13 +66,13 @@ var doors = map[string]string{
 func TestTwoManagersNeverOwnTheSameField(t *testing.T) {
 	for i, a := range Scopes {
 		for _, b := range Scopes[i+1:] {
-			if doors[a.Kind] != doors[b.Kind] || a.Manager == b.Manager {
+			if objectOf[a.Kind] != objectOf[b.Kind] || a.Manager == b.Manager {
 				continue
 			}
 			g := NewWithT(t)
-			g.Expect(overlap(a.Own, b.Own)).To(BeEmpty(), "%s and %s on %s", a.Manager, b.Manager, a.Kind)
-			if a.Keys != NoKeys {
-				g.Expect(a.Keys).NotTo(Equal(b.Keys), "%s and %s may own the same users' keys", a.Manager, b.Manager)
+			g.Expect(overlap(a.own, b.own)).To(BeEmpty(), "%s and %s on %s", a.Manager, b.Manager, a.Kind)
+			if a.keys != noKeys {
+				g.Expect(a.keys).NotTo(Equal(b.keys), "%s and %s may own the same users' keys", a.Manager, b.Manager)
 			}
 		}
 	}
@@ -99,9 +99,9 @@ func TestAnOverlapIsFound(t *testing.T) {
 	NewWithT(t).Expect(overlap(fields(at("spec")), fields(at("spec.podTemplate")))).NotTo(BeEmpty())
 }
 
-func TestWhatIsWrittenOnceIsHandedToTheManagerThatOwnsIt(t *testing.T) {
+func TestWhatIsWrittenWithTheCreationOnlyHasAnotherManagerThatOwnsIt(t *testing.T) {
 	g := NewWithT(t)
-	birth, marker := scopeOf(t, states.Birth, "pod"), scopeOf(t, states.Marker, "pod")
-	g.Expect(marker.Covers(birth.Once)).To(BeEmpty())
-	g.Expect(overlap(birth.Once, birth.Own)).To(BeEmpty())
+	creation, moves := scopeOf(t, states.PodManager, "pod"), scopeOf(t, states.StateManager, "pod")
+	g.Expect(moves.Covers(creation.once)).To(BeEmpty())
+	g.Expect(overlap(creation.once, creation.own)).To(BeEmpty())
 }

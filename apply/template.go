@@ -10,11 +10,11 @@ import (
 	"maps"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
 	agentsac "github.com/kiln-sandbox/kiln/crds/agents/v1beta1/applyconfiguration/agents/v1beta1"
+	"github.com/kiln-sandbox/kiln/crds/client"
 	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
 	extac "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1/applyconfiguration/extensions/v1beta1"
 	"github.com/kiln-sandbox/kiln/states"
@@ -30,14 +30,14 @@ type Blueprint struct {
 	// because sixty-four hex digits do not fit a label.
 	Revision string
 
-	whole         string // the revision with the pod's labels and annotations in it
-	hash, podHash string
-	podTemplate   agents.PodTemplate
-	volumes       []agents.PersistentVolumeClaimTemplate
-	service       *bool
+	metadataRevision string // the revision with the pod's labels and annotations in it
+	hash, podHash    string
+	podTemplate      agents.PodTemplate
+	volumes          []agents.PersistentVolumeClaimTemplate
+	service          *bool
 }
 
-// BlueprintOf works out the blueprint of a template.
+// BlueprintOf makes the blueprint of a template.
 func BlueprintOf(t *ext.SandboxTemplate) (Blueprint, error) {
 	pod, err := tree(t.Spec.PodTemplate.Spec.Raw)
 	if err != nil {
@@ -72,33 +72,33 @@ func BlueprintOf(t *ext.SandboxTemplate) (Blueprint, error) {
 	b.Revision = revision(canonical(what))
 	b.podHash = Hash(string(raw))
 	what["metadata"] = t.Spec.PodTemplate.ObjectMeta
-	b.whole, b.hash = revision(canonical(what)), Hash(string(canonical(what)))
+	b.metadataRevision, b.hash = revision(canonical(what)), Hash(string(canonical(what)))
 	return b, nil
 }
 
-// For is the revision that the members of a pool carry. Labels and annotations
-// of the pod count only where the pool asks for it: they can be changed on a pod
-// that runs.
-func (b Blueprint) For(pool *ext.SandboxWarmPool) string {
-	if pool.Annotations[NoteMetadata] == "true" {
-		return b.whole
+// RevisionFor is the revision that the members of a pool carry. Labels and
+// annotations of the pod count only where the pool asks for it: they can be changed
+// on a pod that runs.
+func (b Blueprint) RevisionFor(pool *ext.SandboxWarmPool) string {
+	if pool.Annotations[AnnotationRollOnMetadata] == "true" {
+		return b.metadataRevision
 	}
 	return b.Revision
 }
 
-// Made reports whether a sandbox was made from the blueprint for a pool. The
+// Matches reports whether a sandbox was made from the blueprint for a pool. The
 // template's name counts too: pointing a pool at another template is a change,
 // also when both say the same. Of a pool that is gone, nil, nobody knows whether it
 // asked for labels and annotations to count.
-func (b Blueprint) Made(s *agents.Sandbox, pool *ext.SandboxWarmPool) bool {
+func (b Blueprint) Matches(s *agents.Sandbox, pool *ext.SandboxWarmPool) bool {
 	is := s.Labels[LabelRevision]
-	if s.Annotations[NoteTemplate] != b.Template || is == "" {
+	if s.Annotations[AnnotationTemplate] != b.Template || is == "" {
 		return false
 	}
 	if pool == nil {
-		return is == b.Revision || is == b.whole
+		return is == b.Revision || is == b.metadataRevision
 	}
-	return is == b.For(pool)
+	return is == b.RevisionFor(pool)
 }
 
 // tree reads JSON as a tree. Numbers stay as they were written: a float would
@@ -128,9 +128,10 @@ func revision(raw []byte) string {
 	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:]))
 }
 
-// secure gives a pod the defaults that the API promises: no service account
-// token unless asked for, and no cluster DNS behind the default network policy,
-// which would not let it through anyway.
+// secure gives a pod the defaults that the API promises: no service account token
+// unless asked for, and no cluster DNS where the API promises its default network
+// policy too. Kiln makes no NetworkPolicy yet; the DNS default is kept, so that pods
+// do not change when it does.
 func secure(pod map[string]any, t *ext.SandboxTemplate) {
 	if pod["automountServiceAccountToken"] == nil {
 		pod["automountServiceAccountToken"] = false
@@ -161,19 +162,12 @@ func templateConfig(t *ext.SandboxTemplate) *extac.SandboxTemplateApplyConfigura
 
 // LabelTemplate puts the hash of its name on a template, if it is not there.
 func (a *Applier) LabelTemplate(ctx context.Context, t *ext.SandboxTemplate) (*ext.SandboxTemplate, error) {
-	w := Write{Lane: BackgroundLane, Manager: states.Templer, Kind: "template", Edge: "label", Key: keyOf(t)}
+	w := write{class: classTrail, manager: states.TemplateManager, kind: "template", edge: "label", key: keyOf(t)}
 	if t.Labels[LabelTemplate] == Hash(t.Name) {
 		a.skip(w)
 		return t, nil
 	}
-	return send(ctx, a, w, func(ctx context.Context, c clients) (*ext.SandboxTemplate, error) {
-		return c.kiln.Templates(t.Namespace).Apply(ctx, templateConfig(t), w.options())
+	return send(ctx, a, w, func(ctx context.Context, c *client.Connection) (*ext.SandboxTemplate, error) {
+		return c.Kiln.Templates(t.Namespace).Apply(ctx, templateConfig(t), w.options())
 	})
-}
-
-// deletion are the options of a delete that must hit exactly the object that
-// was seen.
-func deletion(o metav1.Object) metav1.DeleteOptions {
-	uid, version := o.GetUID(), o.GetResourceVersion()
-	return metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}}
 }
