@@ -1,0 +1,71 @@
+package claim
+
+import (
+	"context"
+	"time"
+
+	"github.com/kiln-sandbox/kiln/apply"
+	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
+	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
+	"github.com/kiln-sandbox/kiln/states"
+	"github.com/kiln-sandbox/kiln/watch/store"
+	"github.com/kiln-sandbox/kiln/watch/view"
+)
+
+// Annotations is the loop of the annotations that others look for on a claim. They
+// trail behind everything that somebody waits for: the claim's own loop never
+// stands in their queue.
+type Annotations struct {
+	Stores *store.Stores
+	Writer interface {
+		AnnotateClaim(ctx context.Context, c *ext.SandboxClaim, sandbox string, observed time.Time) (*ext.SandboxClaim, error)
+	}
+	Metrics *Metrics
+	Now     func() time.Time
+}
+
+// An AnnotationSnapshot is what a step of a claim's annotations sees.
+type AnnotationSnapshot struct {
+	Facts   states.AnnotationFacts
+	claim   *ext.SandboxClaim
+	sandbox *agents.Sandbox
+}
+
+// Observe reads a claim and the sandbox that it holds.
+func (l *Annotations) Observe(key view.Key, _ struct{}) AnnotationSnapshot {
+	c, ok := l.Stores.Claims.Get(key)
+	if !ok || c.DeletionTimestamp != nil {
+		return AnnotationSnapshot{Facts: states.AnnotationFacts{Gone: true}}
+	}
+	s := AnnotationSnapshot{claim: c, sandbox: held(l.Stores, c)}
+	s.Facts.Gone = s.sandbox == nil
+	s.Facts.Misannotated = s.sandbox != nil && misannotated(c, s.sandbox)
+	return s
+}
+
+// Decide decides the next step of a claim's annotations.
+func (l *Annotations) Decide(s AnnotationSnapshot) states.Decision {
+	return states.StepAnnotations(s.Facts)
+}
+
+// Do writes the annotations.
+func (l *Annotations) Do(ctx context.Context, s AnnotationSnapshot, d states.Decision) (none struct{}, err error) {
+	switch d.Act {
+	case states.Annotate:
+		got, err := l.Writer.AnnotateClaim(ctx, s.claim, s.sandbox.Name, l.Metrics.FirstObserved(s.claim, l.Now()))
+		return none, l.Stores.Claims.Settle(ctx, s.claim, got, err)
+	case states.Rest, states.Wait, states.Retry:
+		if s.claim != nil && s.claim.Status.State == ext.StateBound {
+			l.Metrics.Forget(s.claim) // nothing measures it any more
+		}
+	case states.AskShelf, states.ReadPool, states.ReadTemplate, states.ReadSandbox, states.ReadClaim, states.ProveFresh,
+		states.Move, states.Report, states.Adopt, states.Refuse, states.Create, states.Retire, states.Delete, states.Label:
+	}
+	return none, nil
+}
+
+// misannotated reports whether a bound claim's annotations do not name the sandbox
+// that it holds. One that is not bound yet has nothing to say.
+func misannotated(c *ext.SandboxClaim, s *agents.Sandbox) bool {
+	return c.Status.State == ext.StateBound && c.Annotations[apply.AnnotationSandboxName] != s.Name
+}

@@ -1,0 +1,212 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/kiln-sandbox/kiln/apply"
+	"github.com/kiln-sandbox/kiln/states"
+	"github.com/kiln-sandbox/kiln/watch/view"
+)
+
+// Do carries out the one effect of a decision.
+func (l *Claims) Do(ctx context.Context, s Snapshot, d states.Decision) (learned, error) {
+	known := s.learned
+	var err error
+	switch d.Act {
+	case states.Rest, states.Wait, states.Retry:
+		l.end(s, d)
+	case states.AskShelf:
+		known.offer = l.Shelves.Take(s.pool, s.claim, l.Now())
+	case states.ReadPool:
+		known.poolIs, err = l.Stores.Pools.Read(ctx, view.PoolOf(s.claim))
+	case states.ReadTemplate:
+		known.templateIs, err = l.Stores.Templates.Read(ctx, view.TemplateOf(s.pool))
+	case states.ReadSandbox:
+		known.sandboxIs, err = l.fate(ctx, s)
+	case states.ProveFresh:
+		known, err = l.prove(ctx, s)
+	case states.Adopt:
+		known, err = l.adopt(ctx, s, d)
+	case states.Create:
+		known, err = l.create(ctx, s, d)
+	case states.Refuse:
+		err = l.refuse(ctx, s, d)
+	case states.Move:
+		known, err = l.move(ctx, s, d)
+	case states.Report:
+		known.reported = d.Reason
+		got, wrote := l.Writer.ReportClaim(ctx, s.claim, l.status(s, d.Reason))
+		err = l.Stores.Claims.Settle(ctx, s.claim, got, wrote)
+	case states.Annotate:
+		known.annotating = true
+		l.Annotate(s.key)
+	case states.ReadClaim, states.Retire, states.Delete, states.Label: // not a claim's
+	}
+	return known, err
+}
+
+// end ends what a step has open. A claim that has its sandbox has no business with
+// the shelf any more, and the sandbox's pod may follow. One that waits keeps its
+// place in line; one whose adoption failed keeps what it took, for nobody knows
+// whether it has it.
+func (l *Claims) end(s Snapshot, d states.Decision) {
+	switch {
+	case s.sandbox != nil:
+		if l.Shelves.Done(s.key, s.sandbox.Name) {
+			l.handOver(s)
+		}
+	case d.Act == states.Rest:
+		l.Shelves.GiveBack(s.key)
+	}
+}
+
+// handOver wakes who waits for the end of an adoption: the sandbox, whose pod's
+// state follows, and the pool, which makes another member.
+func (l *Claims) handOver(s Snapshot) {
+	l.WakeSandbox(view.KeyOf(s.sandbox))
+	l.WakePool(view.PoolOf(s.claim))
+}
+
+// fate asks what became of the sandbox that a claim names.
+func (l *Claims) fate(ctx context.Context, s Snapshot) (states.Presence, error) {
+	c := view.Claim(s.claim)
+	if c.SandboxName == "" {
+		return c.Loses(states.Sandbox{}, states.PresenceMissing), nil
+	}
+	key := view.Key{Namespace: s.claim.Namespace, Name: c.SandboxName}
+	is, err := l.Stores.Sandboxes.Read(ctx, key)
+	if err != nil {
+		return is, err
+	}
+	b, ok := l.Stores.Sandboxes.Get(key)
+	if !ok {
+		return c.Loses(states.Sandbox{}, is), nil
+	}
+	return c.Loses(view.Sandbox(b), is), nil
+}
+
+// prove asks whether the stores are as new as the claim.
+func (l *Claims) prove(ctx context.Context, s Snapshot) (learned, error) {
+	known := s.learned
+	known.proven, known.freshness = s.subject(), states.FreshnessUnknown
+	if s.pool == nil { // no event of the template would wake the claim: it is read itself
+		if _, err := l.Stores.Templates.Read(ctx, known.proven.Template); err != nil {
+			return known, err
+		}
+		known.freshness = states.FreshnessProven
+		return known, nil
+	}
+	is, err := l.Prove(ctx, known.version, known.proven)
+	known.freshness = is
+	return known, err
+}
+
+// adopt takes the sandbox that the shelf gave, and proves freshness beside that. A
+// proof that fails holds nothing up: the claim asks again before it is told.
+func (l *Claims) adopt(ctx context.Context, s Snapshot, d states.Decision) (learned, error) {
+	known := s.learned
+	member, ok := l.Stores.Sandboxes.Get(s.offer.Member)
+	outdated := ok && s.Facts.Strict && !l.Stores.Current(member, view.TemplateOf(s.pool), s.pool)
+	known.offer.Offer = states.OfferNone // whatever comes, it is not on offer any more
+	if !ok || outdated || !apply.ControlledBy(s.pool.UID, member) {
+		l.Shelves.Sync(s.offer.Member) // it left in this moment; the shelf offers another
+		return known, nil
+	}
+	var beside sync.WaitGroup
+	if d.About.Beside == states.ProveFresh {
+		beside.Go(func() {
+			if proven, err := l.prove(ctx, s); err == nil {
+				known.proven, known.freshness = proven.proven, proven.freshness
+			}
+		})
+	}
+	got, err := l.Writer.Adopt(ctx, member, s.claim)
+	beside.Wait()
+	err = l.Stores.Sandboxes.Settle(ctx, member, got, err)
+	l.Shelves.Sync(s.offer.Member)
+	return known, err
+}
+
+// create makes the claim its own sandbox: a cold start.
+func (l *Claims) create(ctx context.Context, s Snapshot, d states.Decision) (learned, error) {
+	known := s.learned
+	template, ok := l.Stores.Templates.Get(view.TemplateOf(s.pool))
+	if !ok {
+		return known, nil // it went in this moment; the next look says so
+	}
+	blueprint, err := l.Stores.Blueprint(template)
+	if err != nil {
+		known.failure = view.Problem{Reason: states.ReasonTemplateInvalid, Message: err.Error()}
+		return known, nil
+	}
+	l.Shelves.GiveBack(s.key)
+	got, err := l.Writer.CreateOwn(ctx, s.claim, blueprint)
+	switch {
+	case errors.Is(err, apply.ErrLost):
+		return l.collide(ctx, s)
+	case errors.Is(err, apply.ErrRefused):
+		known.failure, known.retryable = view.Problem{Reason: states.ReasonCreateRefused, Message: apply.Message(err)}, true
+		return known, nil
+	case err != nil:
+		return known, err
+	}
+	s.sandbox = got
+	l.Metrics.created(s.claim, got, false)
+	l.emit(s, d.Reason)
+	l.WakeSandbox(view.KeyOf(got))
+	return known, l.Stores.Sandboxes.Put(got)
+}
+
+// collide looks at the sandbox that has the claim's name already: the claim's own,
+// after a lost answer, or somebody else's.
+func (l *Claims) collide(ctx context.Context, s Snapshot) (learned, error) {
+	known := s.learned
+	if _, err := l.Stores.Sandboxes.Read(ctx, s.key); err != nil {
+		return known, err
+	}
+	if b, ok := l.Stores.Sandboxes.Get(s.key); ok && !apply.ControlledBy(s.claim.UID, b) {
+		known.failure = view.Problem{Reason: states.ReasonNameTaken, Message: fmt.Sprintf(
+			"sandbox %q exists and is owned by %s; delete it, or give the claim another name", b.Name, view.OwnerName(b))}
+	}
+	return known, nil
+}
+
+// refuse gives an outdated sandbox up. The sandbox's own loop retires it then, for
+// its claim will never have it.
+func (l *Claims) refuse(ctx context.Context, s Snapshot, d states.Decision) error {
+	got, err := l.Writer.RefuseSandbox(ctx, s.claim, s.sandbox)
+	if err == nil {
+		l.emit(s, d.Reason)
+	}
+	err = l.Stores.Claims.Settle(ctx, s.claim, got, err)
+	l.Shelves.Done(s.key, s.sandbox.Name)
+	l.handOver(s)
+	return err
+}
+
+// move writes an edge. The status that goes with it agrees with the sandbox, so it
+// needs no report.
+func (l *Claims) move(ctx context.Context, s Snapshot, d states.Decision) (learned, error) {
+	known := s.learned
+	got, err := l.Writer.MoveClaim(ctx, s.claim, d, l.status(s, d.Reason))
+	if err != nil {
+		return known, l.Stores.Claims.Settle(ctx, s.claim, got, err)
+	}
+	err = l.Stores.Claims.Put(got)
+	known.reported = states.ReasonHolds
+	if s.sandbox != nil {
+		l.Shelves.Done(s.key, s.sandbox.Name)
+		l.handOver(s)
+	}
+	l.emit(s, d.Reason)
+	if d.About.Event == states.EventBound {
+		l.Metrics.bound(got, s.sandbox, s.Facts.Holds == states.HoldsWarm, l.Now())
+		if l.Annotate == nil {
+			l.Metrics.Forget(got) // nothing else asks when it was first seen
+		}
+	}
+	return known, err
+}

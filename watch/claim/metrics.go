@@ -1,0 +1,107 @@
+package claim
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kiln-sandbox/kiln/apply"
+	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
+	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
+	"github.com/kiln-sandbox/kiln/watch/view"
+)
+
+// annotationRequested is the annotation in which a client says when it asked.
+const annotationRequested = "agents.x-k8s.io/client-first-requested-at"
+
+// latencyBuckets are the bounds that the API's own dashboards and gates read, in
+// milliseconds.
+var latencyBuckets = []float64{100, 250, 500, 750, 1000, 1250, 1500, 2000, 2500, 5000, 10000, 30000, 60000, 120000, 240000}
+
+// Metrics are the measures that users of the API know by name, and a finer one
+// of ours: the first bound above is longer than a warm claim takes.
+type Metrics struct {
+	controllerLatency *prometheus.HistogramVec
+	clientLatency     *prometheus.HistogramVec
+	fineLatency       *prometheus.HistogramVec
+	claims            *prometheus.CounterVec
+
+	mu sync.Mutex
+	// observed is when this process first saw a claim that is not bound yet.
+	observed map[types.UID]time.Time
+}
+
+// NewMetrics registers the measures; nil keeps them unregistered.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	by := []string{"launch_type", "sandbox_template"}
+	m := &Metrics{
+		observed: map[types.UID]time.Time{},
+		controllerLatency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "agent_sandbox_claim_controller_startup_latency_ms", Buckets: latencyBuckets,
+			Help: "Milliseconds from the controller's first sight of a claim to its bound status.",
+		}, by),
+		clientLatency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "agent_sandbox_client_claim_startup_latency_ms", Buckets: latencyBuckets,
+			Help: "Milliseconds from the client's request, as the claim notes it, to the claim's bound status.",
+		}, by),
+		fineLatency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "kiln_claim_seconds", Buckets: prometheus.ExponentialBucketsRange(.001, 60, 24),
+			Help: "Seconds from the controller's first sight of a claim to its bound status.",
+		}, []string{"launch_type"}),
+		claims: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "agent_sandbox_claim_creation_total",
+			Help: "Claims that were given a sandbox.",
+		}, []string{"namespace", "sandbox_template", "launch_type", "warmpool_name", "pod_condition", "created_by"}),
+	}
+	if r != nil {
+		r.MustRegister(m.controllerLatency, m.clientLatency, m.fineLatency, m.claims)
+	}
+	return m
+}
+
+// FirstObserved returns when this process first saw a claim, which is now if it has
+// not.
+func (m *Metrics) FirstObserved(c *ext.SandboxClaim, now time.Time) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if at, ok := m.observed[c.UID]; ok {
+		return at
+	}
+	m.observed[c.UID] = now
+	return now
+}
+
+// Forget drops what is remembered of a claim that is bound, or gone.
+func (m *Metrics) Forget(c *ext.SandboxClaim) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.observed, c.UID)
+}
+
+// created counts a claim that was given a sandbox.
+func (m *Metrics) created(c *ext.SandboxClaim, s *agents.Sandbox, ready bool) {
+	pod := "not_ready"
+	if ready {
+		pod = "ready"
+	}
+	m.claims.WithLabelValues(c.Namespace, s.Annotations[apply.AnnotationTemplate], s.Labels[apply.LabelLaunch],
+		c.Spec.WarmPoolRef.Name, pod, apply.Creator(c.Labels[apply.LabelCreatedBy])).Inc()
+}
+
+// bound measures a claim that was just told of its sandbox. It happens once in
+// the life of a claim: the edge is only written once.
+func (m *Metrics) bound(c *ext.SandboxClaim, s *agents.Sandbox, warm bool, now time.Time) {
+	if warm {
+		m.created(c, s, meta.IsStatusConditionTrue(s.Status.Conditions, view.Ready))
+	}
+	launch, template := s.Labels[apply.LabelLaunch], s.Annotations[apply.AnnotationTemplate]
+	took := now.Sub(m.FirstObserved(c, now))
+	m.controllerLatency.WithLabelValues(launch, template).Observe(float64(took.Milliseconds()))
+	m.fineLatency.WithLabelValues(launch).Observe(took.Seconds())
+	if at, err := time.Parse(time.RFC3339Nano, c.Annotations[annotationRequested]); err == nil {
+		m.clientLatency.WithLabelValues(launch, template).Observe(float64(now.Sub(at).Milliseconds()))
+	}
+}

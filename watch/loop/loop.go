@@ -1,0 +1,174 @@
+// Package loop runs the steps of all kinds: one queue and one shape for each.
+package loop
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/kiln-sandbox/kiln/apply"
+	"github.com/kiln-sandbox/kiln/states"
+	"github.com/kiln-sandbox/kiln/watch/view"
+)
+
+// A Kind is what a loop runs. S is a snapshot of everything that the decision is
+// made from, L what this step has learned, which no store shows.
+type Kind[S, L any] interface {
+	// Observe reads the stores and takes in what the step has learned. It asks
+	// nobody and changes nothing.
+	Observe(view.Key, L) S
+	// Decide passes the facts of the snapshot to package states.
+	Decide(S) states.Decision
+	// Do carries out the one effect of a decision and returns what the step has
+	// learned by then. It is also called with the decision that ends the step.
+	Do(context.Context, S, states.Decision) (L, error)
+}
+
+// maxEffects bounds what one step does before it lets other keys have their turn.
+// The longest story, a claim that refuses a sandbox and gets another, has 16.
+const maxEffects = 24
+
+// A Result says when a key is to be looked at again.
+type Result struct {
+	// After is when, although nothing may happen; zero means that an event will.
+	After time.Duration
+	// Retry: with the key's own back-off.
+	Retry bool
+	// Again: behind the keys that wait now.
+	Again bool
+	// Err is why an effect failed.
+	Err error
+}
+
+// Step advances a key until it rests: observe, decide, do, and so on. An effect
+// that fails ends the step, and the kind is told so.
+func Step[S, L any](ctx context.Context, k Kind[S, L], key view.Key) Result {
+	var learned L
+	for range maxEffects {
+		s := k.Observe(key, learned)
+		d := k.Decide(s)
+		next, err := k.Do(ctx, s, d)
+		switch {
+		case err != nil && d.Ends():
+			return Result{After: d.After, Retry: true, Err: err}
+		case err != nil:
+			_, ended := k.Do(ctx, k.Observe(key, next), states.Decision{Act: states.Retry, Reason: states.ReasonFailed})
+			return Result{Retry: true, Err: errors.Join(err, ended)}
+		case d.Ends():
+			return Result{After: d.After, Retry: d.Act == states.Retry}
+		}
+		learned = next
+	}
+	return Result{Again: true}
+}
+
+// A Loop takes keys of one kind and steps each until it rests.
+type Loop struct {
+	name    string
+	workers int
+	queue   workqueue.TypedRateLimitingInterface[view.Key]
+	step    func(context.Context, view.Key) Result
+	log     *slog.Logger
+	started atomic.Bool
+}
+
+// Options are what a loop is made with.
+type Options struct {
+	// Name is the queue's name in logs and metrics.
+	Name string
+	// Workers are how many keys are stepped at once.
+	Workers int
+	Metrics workqueue.MetricsProvider
+	Log     *slog.Logger
+}
+
+// The back-off of a key that fails: its own, never a bucket it shares.
+const (
+	backoffFirst = 5 * time.Millisecond
+	backoffMost  = time.Minute
+)
+
+// New returns a loop over a kind. Nothing runs yet.
+func New[S, L any](o Options, k Kind[S, L]) *Loop {
+	return &Loop{
+		name: o.Name, workers: o.Workers, log: o.Log,
+		step: func(ctx context.Context, key view.Key) Result { return Step(ctx, k, key) },
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[view.Key](backoffFirst, backoffMost),
+			workqueue.TypedRateLimitingQueueConfig[view.Key]{Name: o.Name, MetricsProvider: o.Metrics},
+		),
+	}
+}
+
+// Start lets keys be woken. Before that nobody would step them: a standby that
+// watches for a year must not remember every key it has seen.
+func (l *Loop) Start() { l.started.Store(true) }
+
+// Wake asks for a step of a key.
+func (l *Loop) Wake(key view.Key) {
+	if l.started.Load() {
+		l.queue.Add(key)
+	}
+}
+
+// WakeAfter asks for a step of a key after a time. Several become one.
+func (l *Loop) WakeAfter(key view.Key, t time.Duration) {
+	if l.started.Load() {
+		l.queue.AddAfter(key, t)
+	}
+}
+
+// Stop takes no key any more.
+func (l *Loop) Stop() { l.queue.ShutDown() }
+
+// Run works until the loop is stopped and everything started is finished.
+func (l *Loop) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	for range l.workers {
+		wg.Go(func() {
+			for l.next(ctx) {
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// next takes one key; it reports false when the queue has closed.
+func (l *Loop) next(ctx context.Context) bool {
+	key, closed := l.queue.Get()
+	if closed {
+		return false
+	}
+	defer l.queue.Done(key)
+	r := l.step(ctx, key)
+	if r.Err != nil {
+		l.report(key, r.Err)
+	}
+	switch {
+	case r.Retry:
+		l.queue.AddRateLimited(key)
+	case r.Again:
+		l.queue.Add(key)
+	default:
+		l.queue.Forget(key)
+	}
+	if r.After > 0 { // it is due whatever the back-off says
+		l.queue.AddAfter(key, r.After)
+	}
+	return true
+}
+
+// report logs a failure. Losing a race is no failure, and what the server refuses
+// is said where its user looks: in a condition.
+func (l *Loop) report(key view.Key, err error) {
+	if errors.Is(err, apply.ErrLost) || errors.Is(err, apply.ErrGone) || errors.Is(err, apply.ErrRefused) {
+		l.log.Debug("again", "loop", l.name, "key", key.String(), "err", err)
+		return
+	}
+	l.log.Warn("again", "loop", l.name, "key", key.String(), "err", err)
+}

@@ -1,0 +1,130 @@
+package pool
+
+import (
+	"errors"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/rand"
+
+	"github.com/kiln-sandbox/kiln/apply"
+	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
+	"github.com/kiln-sandbox/kiln/states"
+	"github.com/kiln-sandbox/kiln/watch/view"
+)
+
+// A Memory is what pools remember between steps. Nothing in it is needed to be
+// right: names and refusals save requests, and how far a rollout has come is in the
+// pool's status, too (status.rollout), so that a new leader goes on from there.
+type Memory struct {
+	mu  sync.Mutex
+	all map[types.UID]*remembered
+}
+
+type remembered struct {
+	// unanswered are names that were asked for without an answer. They are used again,
+	// so that a lost response does not make a member too many.
+	unanswered []string
+	// refused is what the server said to the last creation, if it refused.
+	refused string
+	// last is what the status said last; nil until it was looked at.
+	last *states.PoolReport
+}
+
+// NewMemory returns a Memory of nothing.
+func NewMemory() *Memory { return &Memory{all: map[types.UID]*remembered{}} }
+
+// of is what is remembered of a pool; the lock is held.
+func (m *Memory) of(pool types.UID) *remembered {
+	r, ok := m.all[pool]
+	if !ok {
+		r = &remembered{}
+		m.all[pool] = r
+	}
+	return r
+}
+
+// memberName is a new member's name: the pool's, cut to what a name may have,
+// and five random characters.
+func memberName(pool string) string {
+	const most = 253 - 6
+	if len(pool) > most {
+		pool = pool[:most]
+	}
+	return pool + "-" + rand.String(5)
+}
+
+// names returns names for new members, those without an answer first.
+func (m *Memory) names(pool *ext.SandboxWarmPool, n int) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.of(pool.UID)
+	names := slices.Clone(r.unanswered[:min(n, len(r.unanswered))])
+	r.unanswered = slices.Clone(r.unanswered[len(names):])
+	for len(names) < n {
+		names = append(names, memberName(pool.Name))
+	}
+	return names
+}
+
+// keep remembers a name that was asked for without an answer.
+func (m *Memory) keep(pool types.UID, name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.of(pool)
+	r.unanswered = append(r.unanswered, name)
+}
+
+// created remembers whether the server refused the last creations.
+func (m *Memory) created(pool types.UID, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case errors.Is(err, apply.ErrRefused):
+		m.of(pool).refused = apply.Message(err)
+	case err == nil:
+		m.of(pool).refused = ""
+	}
+}
+
+// refusal is what the server said to the last creation, if it refused.
+func (m *Memory) refusal(pool types.UID) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r, ok := m.all[pool]; ok {
+		return r.refused
+	}
+	return ""
+}
+
+// progress is how far a pool's rollout has come: as it is remembered, or, where the
+// status says another phase or nothing is remembered, as the status says it.
+func (m *Memory) progress(pool *ext.SandboxWarmPool) states.Progress {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	said := view.Progress(pool)
+	if r, ok := m.all[pool.UID]; ok && r.last != nil && r.last.Progress.Phase == said.Phase {
+		return r.last.Progress
+	}
+	return said
+}
+
+// reported remembers what a pool's status says, and returns what was in the pool's
+// way before.
+func (m *Memory) reported(pool types.UID, r states.PoolReport) (had states.Reason) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if last := m.of(pool).last; last != nil {
+		had = last.Degraded
+	}
+	m.of(pool).last = &r
+	return had
+}
+
+// forget drops what is remembered of a pool that is gone.
+func (m *Memory) forget(pool types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.all, pool)
+}

@@ -1,0 +1,242 @@
+// Package store holds the newest that is known of every object: what informers
+// show, and ahead of it what our own writes and consistent reads returned.
+//
+// Nothing that comes out of a store is changed. Index values carry the namespace:
+// owner references are free text, and nobody in one namespace may find, or be
+// found by, anything in another.
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/kiln-sandbox/kiln/apply"
+	"github.com/kiln-sandbox/kiln/states"
+	"github.com/kiln-sandbox/kiln/watch/view"
+)
+
+// Object is what a store holds.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// A Store is the newest that is known of one kind. An entry is ahead until the
+// informer has passed its resource version, never for a time.
+type Store[T Object] struct {
+	informer cache.SharedIndexInformer
+	get      func(context.Context, view.Key) (T, error)
+
+	mu    sync.Mutex
+	ahead map[view.Key]entry[T]
+}
+
+// An entry is an object that the informer has not shown yet, or one that the API
+// server says is gone while the informer still shows it.
+type entry[T Object] struct {
+	object T
+	gone   bool
+}
+
+func newStore[T Object](informer cache.SharedIndexInformer, get func(context.Context, view.Key) (T, error)) *Store[T] {
+	return &Store[T]{informer: informer, get: get, ahead: map[view.Key]entry[T]{}}
+}
+
+// Get returns the newest that is known of an object.
+func (s *Store[T]) Get(key view.Key) (T, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.newest(key)
+}
+
+// By returns the objects that an index finds under a value.
+func (s *Store[T]) By(index Index, value string) []T {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found, err := s.informer.GetIndexer().ByIndex(string(index), value)
+	if err != nil {
+		panic(err) // an index that was never declared: no input can cause it
+	}
+	var out []T
+	for _, o := range found {
+		key := view.KeyOf(o.(T))
+		if _, ok := s.ahead[key]; !ok {
+			out = append(out, o.(T))
+		}
+	}
+	for key := range s.ahead {
+		if o, ok := s.newest(key); ok && s.indexed(string(index), value, o) {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// All returns every object.
+func (s *Store[T]) All() []T {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []T
+	for _, o := range s.informer.GetIndexer().List() {
+		if _, ok := s.ahead[view.KeyOf(o.(T))]; !ok {
+			out = append(out, o.(T))
+		}
+	}
+	for key := range s.ahead {
+		if o, ok := s.newest(key); ok {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// Put takes in what a write or a read of our own returned.
+func (s *Store[T]) Put(o T) error {
+	if _, err := trim(o); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := view.KeyOf(o)
+	if had, ok := s.newest(key); ok && !newer(o, had) {
+		return nil
+	}
+	s.ahead[key] = entry[T]{object: o}
+	s.newest(key) // the informer may have passed it in the meantime
+	return nil
+}
+
+// MarkDeleted takes in that the API server says an object, as it was seen, is
+// gone. Another one that has its name by now is none of that.
+func (s *Store[T]) MarkDeleted(o T) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if is, ok := s.newest(view.KeyOf(o)); ok && is.GetUID() != o.GetUID() {
+		return
+	}
+	s.ahead[view.KeyOf(o)] = entry[T]{object: o, gone: true}
+	s.newest(view.KeyOf(o))
+}
+
+// Version is the resource version that the informer has come to.
+func (s *Store[T]) Version() string { return s.informer.GetIndexer().LastStoreSyncResourceVersion() }
+
+// Passed reports whether the informer has passed a resource version: what it does
+// not show by then does not exist.
+func (s *Store[T]) Passed(version string) bool { return AtLeast(s.Version(), version) }
+
+// Read reads one object from the API server itself: a read without a resource
+// version is answered from the quorum, not from a cache. What it learns goes into
+// the store, so that the next look does not need to ask again. An answer that there
+// is none is of the time of the question: what the store shows only since then was
+// made since then.
+func (s *Store[T]) Read(ctx context.Context, key view.Key) (states.Presence, error) {
+	before, had := s.Get(key)
+	o, err := s.get(ctx, key)
+	switch {
+	case apierrors.IsNotFound(err):
+		if had {
+			s.MarkDeleted(before)
+		}
+		if _, ok := s.Get(key); ok {
+			return states.PresenceShown, nil
+		}
+		return states.PresenceMissing, nil
+	case err != nil:
+		return states.PresenceUnseen, err
+	}
+	if err := s.Put(o); err != nil {
+		return states.PresenceUnseen, err
+	}
+	if _, ok := s.Get(key); ok {
+		return states.PresenceShown, nil
+	}
+	return states.PresenceHidden, nil // the informer has passed it: it is gone again
+}
+
+// Fetch reads one object from the API server itself and keeps nothing of it: it may
+// be none that the informer watches.
+func (s *Store[T]) Fetch(ctx context.Context, key view.Key) (o T, found bool, err error) {
+	o, err = s.get(ctx, key)
+	if apierrors.IsNotFound(err) {
+		return o, false, nil
+	}
+	return o, err == nil, err
+}
+
+// Settle takes in the answer to a write on an object as it was seen. Someone else
+// having moved first, or the object being gone, is no failure: what the API server
+// has now is read, and the step goes on from there.
+func (s *Store[T]) Settle(ctx context.Context, was, got T, err error) error {
+	switch {
+	case err == nil:
+		return s.Put(got)
+	case errors.Is(err, apply.ErrLost), errors.Is(err, apply.ErrGone):
+		_, err := s.Read(ctx, view.KeyOf(was))
+		return err
+	}
+	return err
+}
+
+// newest resolves one key, and forgets an entry that is not ahead any more.
+func (s *Store[T]) newest(key view.Key) (T, bool) {
+	var none T
+	var seen T
+	e, ok := s.ahead[key]
+	// Asked before the look: an informer that passes the entry between the two
+	// shows it. The other way round, what is there would look gone.
+	passed := ok && s.Passed(e.object.GetResourceVersion())
+	o, shown, err := s.informer.GetIndexer().GetByKey(key.String())
+	if err != nil {
+		panic(err) // only a broken key function fails, and keys are ours
+	}
+	if shown {
+		seen = o.(T)
+	}
+	if !ok {
+		return seen, shown
+	}
+	switch {
+	case e.gone && shown && seen.GetUID() == e.object.GetUID():
+		return none, false
+	case e.gone:
+	case shown && newer(e.object, seen), !shown && !passed:
+		return e.object, true
+	}
+	delete(s.ahead, key)
+	return seen, shown
+}
+
+func (s *Store[T]) indexed(index, value string, o T) bool {
+	values, err := s.informer.GetIndexer().GetIndexers()[index](o)
+	if err != nil {
+		panic(fmt.Errorf("index %s: %w", index, err)) // index functions are ours and never fail
+	}
+	for _, v := range values {
+		if v == value {
+			return true
+		}
+	}
+	return false
+}
+
+// newer reports whether a is a later state than b of the same name.
+func newer(a, b metav1.Object) bool {
+	c, err := resourceversion.CompareResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())
+	return err == nil && c > 0
+}
+
+// AtLeast reports whether a resource version is another or a later one. One that
+// cannot be read is neither.
+func AtLeast(a, b string) bool {
+	c, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && c >= 0
+}
