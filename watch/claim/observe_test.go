@@ -1,0 +1,182 @@
+package claim
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kiln-sandbox/kiln/apply"
+	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
+	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
+	"github.com/kiln-sandbox/kiln/states"
+	"github.com/kiln-sandbox/kiln/watch/shelf"
+	"github.com/kiln-sandbox/kiln/watch/store"
+	"github.com/kiln-sandbox/kiln/watch/view"
+)
+
+func inB(o metav1.Object) metav1.Object { o.SetNamespace("b"); return o }
+
+// of is what a step has learned of the claim.
+func of(change func(*learned)) learned {
+	known := learned{uid: "c-uid", version: "5"}
+	change(&known)
+	return known
+}
+
+// A row names the facts that differ from those of a new claim whose pool and template
+// are there.
+func TestWhatIsGatheredOfAClaim(t *testing.T) {
+	fresh := states.ClaimFacts{State: states.Binding, Pool: states.PresenceShown, Template: states.PresenceShown, MaxWait: 10 * time.Second}
+	but := func(change func(*states.ClaimFacts)) states.ClaimFacts { f := fresh; change(&f); return f }
+	with := func(all ...metav1.Object) []metav1.Object { return append(all, aPool(), aTemplate()) }
+	strictly := func(all ...metav1.Object) []metav1.Object { return append(all, aPool(strict), aTemplate()) }
+	for _, row := range []struct {
+		name  string
+		has   []metav1.Object
+		known learned
+		want  states.ClaimFacts
+	}{
+		{"none", with(), learned{}, states.ClaimFacts{Gone: true}},
+		{"a new one", with(aClaim()), learned{}, fresh},
+		{"one that is being deleted", with(aClaim(func(c *ext.SandboxClaim) { c.DeletionTimestamp = &noon })), learned{},
+			but(func(f *states.ClaimFacts) { f.Terminating = true })},
+		{"one that names a sandbox", with(aClaim(named(ext.StateBound))), of(func(l *learned) { l.sandboxIs = states.PresenceHidden }),
+			but(func(f *states.ClaimFacts) { f.State, f.Named, f.Sandbox = states.Bound, true, states.PresenceHidden })},
+		{"one that needs a sandbox of its own", with(aClaim(env)), learned{}, but(func(f *states.ClaimFacts) {
+			f.NeedsOwn, f.Problem = true, states.ReasonEnvRejected
+		})},
+		{"one that cannot be served as it is", with(aClaim(label("who", "me"))), learned{}, but(func(f *states.ClaimFacts) { f.Problem = states.ReasonInvalidMetadata })},
+		{"one whose own sandbox was refused in this step", with(aClaim()), of(func(l *learned) {
+			l.failure, l.retryable, l.reported = view.Problem{Reason: states.ReasonCreateRefused}, true, states.ReasonCreateRefused
+		}), but(func(f *states.ClaimFacts) {
+			f.Problem, f.Retryable, f.Reported = states.ReasonCreateRefused, true, states.ReasonCreateRefused
+		})},
+		{"one that is in line", with(aClaim()), of(func(l *learned) {
+			l.offer = shelf.Offer{Offer: states.OfferInLine, Since: noon.Add(-time.Second)}
+		}), but(func(f *states.ClaimFacts) { f.Offer, f.Waited = states.OfferInLine, time.Second })},
+		{"one that was given a sandbox to take", with(aClaim()), of(func(l *learned) {
+			l.offer = shelf.Offer{Offer: states.OfferTaken, Since: noon.Add(-time.Second)}
+		}), but(func(f *states.ClaimFacts) { f.Offer = states.OfferTaken })},
+
+		{"no pool", []metav1.Object{aClaim(), aTemplate()}, learned{}, but(func(f *states.ClaimFacts) {
+			f.Pool, f.Template, f.Strict = states.PresenceUnseen, states.PresenceUnseen, true
+		})},
+		{"a pool of its name in another namespace", []metav1.Object{aClaim(), inB(aPool()), aTemplate()}, learned{}, but(func(f *states.ClaimFacts) {
+			f.Pool, f.Template, f.Strict = states.PresenceUnseen, states.PresenceUnseen, true
+		})},
+		{"no pool, as the server says", []metav1.Object{aClaim()}, of(func(l *learned) { l.poolIs = states.PresenceMissing }), but(func(f *states.ClaimFacts) {
+			f.Pool, f.Template, f.Strict = states.PresenceMissing, states.PresenceUnseen, true
+		})},
+		{"no template, as the server says", []metav1.Object{aClaim(), aPool()}, of(func(l *learned) { l.templateIs = states.PresenceMissing }),
+			but(func(f *states.ClaimFacts) { f.Template = states.PresenceMissing })},
+		{"a template of its name in another namespace", []metav1.Object{aClaim(), aPool(), inB(aTemplate())}, learned{},
+			but(func(f *states.ClaimFacts) { f.Template = states.PresenceUnseen })},
+		{"a strict pool", strictly(aClaim()), learned{}, but(func(f *states.ClaimFacts) { f.Strict = true })},
+
+		{"a sandbox that it was given", with(aClaim(), aSandbox(owned)), learned{}, but(func(f *states.ClaimFacts) { f.Holds = states.HoldsWarm })},
+		{"a sandbox of its own", with(aClaim(), aSandbox(owned, cold)), learned{}, but(func(f *states.ClaimFacts) { f.Holds = states.HoldsStarting })},
+		{"a sandbox of its own that is Ready", with(aClaim(), aSandbox(owned, cold, ready)), learned{}, but(func(f *states.ClaimFacts) { f.Holds = states.HoldsReady })},
+		{"a sandbox of another namespace that names its UID", with(aClaim(), inB(aSandbox(owned))), learned{}, fresh},
+		{"a sandbox that a pool of its UID owns", with(aClaim(), aSandbox(func(b *agents.Sandbox) { b.OwnerReferences[0].UID = "c-uid" })), learned{}, fresh},
+		{"a sandbox that it has refused", with(aClaim(func(c *ext.SandboxClaim) { c.Status.RefusedSandboxes = append(c.Status.RefusedSandboxes, "u") }), aSandbox(owned)), learned{}, fresh},
+		{"a sandbox that is retired", with(aClaim(), aSandbox(owned, func(b *agents.Sandbox) { b.Annotations[apply.AnnotationRetired] = "surplus" })), learned{}, fresh},
+		{"an outdated sandbox", with(aClaim(), aSandbox(owned, outdated)), learned{}, but(func(f *states.ClaimFacts) { f.Holds = states.HoldsWarm })},
+		{"an outdated sandbox of a strict pool", strictly(aClaim(), aSandbox(owned, outdated)), learned{}, but(func(f *states.ClaimFacts) {
+			f.Holds, f.Strict, f.Outdated = states.HoldsWarm, true, true
+		})},
+		{"a current sandbox of a strict pool", strictly(aClaim(), aSandbox(owned)), learned{}, but(func(f *states.ClaimFacts) {
+			f.Holds, f.Strict = states.HoldsWarm, true
+		})},
+		{"a current sandbox of a pool that is gone", []metav1.Object{aClaim(), aSandbox(owned), aTemplate()}, learned{}, but(func(f *states.ClaimFacts) {
+			f.Holds, f.Strict, f.Pool, f.Template = states.HoldsWarm, true, states.PresenceUnseen, states.PresenceUnseen
+		})},
+		{"a sandbox whose template is in another namespace, of a pool that is gone", []metav1.Object{aClaim(), aSandbox(owned), inB(aTemplate())}, learned{}, but(func(f *states.ClaimFacts) {
+			f.Holds, f.Strict, f.Outdated, f.Pool, f.Template = states.HoldsWarm, true, true, states.PresenceUnseen, states.PresenceUnseen
+		})},
+		{"a claim without annotations, where nobody writes them", with(aClaim(named(ext.StateBound)), aSandbox(owned)), learned{}, but(func(f *states.ClaimFacts) {
+			f.State, f.Named, f.Holds = states.Bound, true, states.HoldsWarm
+		})},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			w := aWorld(t, row.has...)
+			w.g.Expect(w.Observe(key, row.known).Facts).To(Equal(row.want))
+		})
+	}
+}
+
+func TestAClaimMadeAgainUnderItsNameForgetsWhatTheStepHadLearned(t *testing.T) {
+	w := aWorld(t, aClaim(func(c *ext.SandboxClaim) { c.UID, c.ResourceVersion = "again", "9" }), aPool(), aTemplate())
+	s := w.Observe(key, learned{
+		uid: "c-uid", version: "5", poolIs: states.PresenceMissing, sandboxIs: states.PresenceMissing, freshness: states.FreshnessProven,
+		offer: shelf.Offer{Offer: states.OfferTaken}, failure: view.Problem{Reason: states.ReasonNameTaken}, reported: states.ReasonNameTaken,
+	})
+	w.g.Expect(s.learned).To(Equal(learned{uid: "again", version: "9"}))
+	w.g.Expect(s.Facts).To(Equal(states.ClaimFacts{
+		State: states.Binding, Pool: states.PresenceShown, Template: states.PresenceShown, MaxWait: 10 * time.Second,
+	}))
+}
+
+func TestAnAnnotationOfOurOwnMakesNoClaimNewer(t *testing.T) {
+	w := aWorld(t, aClaim(), aPool(strict), aTemplate())
+	w.passed("5")
+	s := w.Observe(key, learned{})
+	w.g.Expect(s.Facts.Freshness).To(Equal(states.FreshnessProven), "both watches have passed it: nobody needs to ask")
+	w.put(aClaim(func(c *ext.SandboxClaim) { c.ResourceVersion = "9" }))
+	w.g.Expect(w.Observe(key, s.learned).Facts.Freshness).To(Equal(states.FreshnessProven))
+	w.g.Expect(w.Observe(key, learned{}).Facts.Freshness).To(Equal(states.FreshnessUnknown), "another step begins with the claim as it is")
+}
+
+func TestTheAnnotationsOfAClaimAreAskedForOnce(t *testing.T) {
+	w := aWorld(t, aClaim(named(ext.StateBound)), aSandbox(owned), aPool(), aTemplate())
+	w.Annotate = func(view.Key) {}
+	w.g.Expect(w.Observe(key, learned{}).Facts.Misannotated).To(BeTrue())
+	w.g.Expect(w.Observe(key, of(func(l *learned) { l.annotating = true })).Facts.Misannotated).To(BeFalse())
+}
+
+func TestWhatIsGatheredOfAClaimsAnnotations(t *testing.T) {
+	noted := func(c *ext.SandboxClaim) { c.Annotations = map[string]string{apply.AnnotationSandboxName: "s"} }
+	bound := named(ext.StateBound)
+	for _, row := range []struct {
+		name string
+		has  []metav1.Object
+		want states.AnnotationFacts
+	}{
+		{"none", nil, states.AnnotationFacts{Gone: true}},
+		{"one that is being deleted", []metav1.Object{aClaim(bound, func(c *ext.SandboxClaim) { c.DeletionTimestamp = &noon }), aSandbox(owned)}, states.AnnotationFacts{Gone: true}},
+		{"one that holds nothing", []metav1.Object{aClaim(bound)}, states.AnnotationFacts{Gone: true}},
+		{"one whose sandbox is in another namespace", []metav1.Object{aClaim(bound), inB(aSandbox(owned))}, states.AnnotationFacts{Gone: true}},
+		{"one that is bound", []metav1.Object{aClaim(bound), aSandbox(owned)}, states.AnnotationFacts{Misannotated: true}},
+		{"one that is not bound yet has nothing to say", []metav1.Object{aClaim(), aSandbox(owned)}, states.AnnotationFacts{}},
+		{"one whose annotations name it", []metav1.Object{aClaim(bound, noted), aSandbox(owned)}, states.AnnotationFacts{}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			w := aWorld(t, row.has...)
+			l := &Annotations{Stores: w.Stores}
+			w.g.Expect(l.Observe(key, struct{}{}).Facts).To(Equal(row.want))
+		})
+	}
+}
+
+func TestAClaimWakesItselfAndWhatItOwns(t *testing.T) {
+	w := aWorld(t, aSandbox(owned), inB(aSandbox(owned)))
+	w.Metrics = NewMetrics(nil)
+	w.ClaimChanged(store.Change[*ext.SandboxClaim]{Is: aClaim(), HasIs: true})
+	w.g.Expect(w.woken).To(Equal([]string{"claim a/c", "sandbox a/s"}))
+	w.g.Expect(w.Metrics.observed).To(HaveKey(aClaim().UID))
+	w.ClaimChanged(store.Change[*ext.SandboxClaim]{Was: aClaim(), HadWas: true})
+	w.g.Expect(w.Metrics.observed).To(BeEmpty(), "nothing is remembered of one that is gone")
+}
+
+func TestAPoolWakesTheClaimsThatHaveNoSandbox(t *testing.T) {
+	other := func(name string, changes ...func(*ext.SandboxClaim)) *ext.SandboxClaim {
+		c := aClaim(changes...)
+		c.Name = name
+		return c
+	}
+	w := aWorld(t, other("waits"), other("has", named(ext.StateBound)), inB(other("elsewhere")),
+		other("another", func(c *ext.SandboxClaim) { c.Spec.WarmPoolRef.Name = "q" }))
+	w.WakeWaiting(view.Key{Namespace: "a", Name: "p"})
+	w.g.Expect(w.woken).To(Equal([]string{"claim a/waits"}))
+}

@@ -1,0 +1,255 @@
+package claim
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/kiln-sandbox/kiln/apply"
+	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
+	"github.com/kiln-sandbox/kiln/crds/client"
+	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
+	"github.com/kiln-sandbox/kiln/states"
+	"github.com/kiln-sandbox/kiln/watch/loop"
+	"github.com/kiln-sandbox/kiln/watch/memory"
+	"github.com/kiln-sandbox/kiln/watch/shelf"
+	"github.com/kiln-sandbox/kiln/watch/store"
+	"github.com/kiln-sandbox/kiln/watch/view"
+)
+
+var (
+	noon = metav1.NewTime(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+	key  = view.Key{Namespace: "a", Name: "c"}
+)
+
+// world is a loop of claims that only looks: its stores are filled by hand, and it
+// has neither writer nor shelves.
+type world struct {
+	*Claims
+	g     Gomega
+	woken []string
+}
+
+func filled(t *testing.T) *store.Stores {
+	t.Helper()
+	conn, err := client.Connect(&rest.Config{Host: "http://localhost"}, nil)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	s, err := store.New(conn, "")
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return s
+}
+
+func aWorld(t *testing.T, all ...metav1.Object) *world {
+	t.Helper()
+	w := &world{g: NewWithT(t)}
+	wake := func(kind string) func(view.Key) {
+		return func(k view.Key) { w.woken = append(w.woken, kind+" "+k.String()) }
+	}
+	w.Claims = &Claims{
+		Stores: filled(t), Wake: wake("claim"), WakeSandbox: wake("sandbox"), WakePool: wake("pool"),
+		MaxWait: 10 * time.Second, LabelDomains: []string{"sandbox.users.io"}, Now: func() time.Time { return noon.Time },
+	}
+	for _, o := range all {
+		w.put(o)
+	}
+	return w
+}
+
+func (w *world) put(o metav1.Object) {
+	switch o := o.(type) {
+	case *corev1.Pod:
+		w.g.Expect(w.Stores.Pods.Put(o)).To(Succeed())
+	case *agents.Sandbox:
+		w.g.Expect(w.Stores.Sandboxes.Put(o)).To(Succeed())
+	case *ext.SandboxClaim:
+		w.g.Expect(w.Stores.Claims.Put(o)).To(Succeed())
+	case *ext.SandboxWarmPool:
+		w.g.Expect(w.Stores.Pools.Put(o)).To(Succeed())
+	case *ext.SandboxTemplate:
+		w.g.Expect(w.Stores.Templates.Put(o)).To(Succeed())
+	default:
+		w.g.Expect(o).To(BeNil(), "no store is for that")
+	}
+}
+
+// passed has the watches of pools and templates show what there is, and come to a
+// version.
+func (w *world) passed(version string) {
+	other := metav1.ObjectMeta{Namespace: "z", Name: "other", ResourceVersion: version}
+	informers := w.Stores.Informers()
+	for _, p := range w.Stores.Pools.All() {
+		w.g.Expect(informers[3].GetIndexer().Add(p)).To(Succeed())
+	}
+	for _, t := range w.Stores.Templates.All() {
+		w.g.Expect(informers[4].GetIndexer().Add(t)).To(Succeed())
+	}
+	w.g.Expect(informers[3].GetIndexer().Add(&ext.SandboxWarmPool{ObjectMeta: other})).To(Succeed())
+	w.g.Expect(informers[4].GetIndexer().Add(&ext.SandboxTemplate{ObjectMeta: other})).To(Succeed())
+}
+
+// writing gives a world what it writes with, and shelves.
+func (w *world) writing() *recorder {
+	r := &recorder{}
+	w.Writer, w.Metrics = r, NewMetrics(nil)
+	w.Events = loop.NewEmitter(r.event, slog.New(slog.DiscardHandler))
+	w.Shelves = shelf.New(w.Stores, memory.NewRetirements(), w.Wake)
+	return r
+}
+
+// told are the Events by now.
+func (w *world) told(r *recorder) []string {
+	w.Events.Stop()
+	w.Events.Run(context.Background())
+	return r.events
+}
+
+func made(name, uid string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: "a", Name: name, UID: types.UID(uid), ResourceVersion: "5", Generation: 3}
+}
+
+func aClaim(changes ...func(*ext.SandboxClaim)) *ext.SandboxClaim {
+	c := &ext.SandboxClaim{ObjectMeta: made("c", "c-uid")}
+	c.Spec.WarmPoolRef.Name = "p"
+	for _, change := range changes {
+		change(c)
+	}
+	return c
+}
+
+func named(state ext.State) func(*ext.SandboxClaim) {
+	return func(c *ext.SandboxClaim) {
+		c.Status.State, c.Status.SandboxStatus = state, ext.SandboxStatus{Name: "s", UID: "u"}
+	}
+}
+
+func aPool(changes ...func(*ext.SandboxWarmPool)) *ext.SandboxWarmPool {
+	p := &ext.SandboxWarmPool{ObjectMeta: made("p", "p-uid")}
+	p.Spec.TemplateRef.Name = "t"
+	for _, change := range changes {
+		change(p)
+	}
+	return p
+}
+
+func strict(p *ext.SandboxWarmPool) { p.Spec.UpdateStrategy.Type = ext.Recreate }
+
+func aTemplate(changes ...func(*ext.SandboxTemplate)) *ext.SandboxTemplate {
+	t := &ext.SandboxTemplate{ObjectMeta: made("t", "t-uid")}
+	t.Spec.PodTemplate.Spec.Raw = []byte("{}")
+	for _, change := range changes {
+		change(t)
+	}
+	return t
+}
+
+func revision() string {
+	b, err := apply.BlueprintOf(aTemplate())
+	if err != nil {
+		panic(err) // the template is ours
+	}
+	return b.Revision
+}
+
+// aSandbox is a free member of the pool, before a change.
+func aSandbox(changes ...func(*agents.Sandbox)) *agents.Sandbox {
+	b := &agents.Sandbox{ObjectMeta: made("s", "u")}
+	b.Labels = map[string]string{apply.LabelLaunch: apply.LaunchWarm, apply.LabelRevision: revision()}
+	b.Annotations = map[string]string{apply.AnnotationTemplate: "t"}
+	b.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(aPool(), ext.SchemeGroupVersion.WithKind(ext.KindPool))}
+	for _, change := range changes {
+		change(b)
+	}
+	return b
+}
+
+func owned(b *agents.Sandbox) {
+	b.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(aClaim(), ext.SchemeGroupVersion.WithKind(ext.KindClaim))}
+	b.Labels[apply.LabelClaimUID] = "c-uid"
+}
+
+func cold(b *agents.Sandbox)     { b.Labels[apply.LabelLaunch] = apply.LaunchCold }
+func outdated(b *agents.Sandbox) { b.Labels[apply.LabelRevision] = "older" }
+func ready(b *agents.Sandbox) {
+	c := view.Condition(view.Ready, metav1.ConditionTrue, "DependenciesReady", "Pod is Ready")
+	c.LastTransitionTime = noon
+	b.Status.Conditions, b.Status.PodIPs = []metav1.Condition{c}, []string{"10.0.0.1"}
+}
+
+// aPod is the sandbox's pod, free.
+func aPod() *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: made("s", "pod-uid")}
+	p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(aSandbox(), agents.SchemeGroupVersion.WithKind(agents.KindSandbox))}
+	p.Labels = map[string]string{apply.LabelState: string(states.Ready)}
+	p.Status = corev1.PodStatus{
+		Phase: corev1.PodRunning, PodIPs: []corev1.PodIP{{IP: "10.0.0.1"}},
+		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+	}
+	return p
+}
+
+// A recorder is a writer that remembers what it was to write, in order. What it
+// returns is a later version of what it was given.
+type recorder struct {
+	wrote   []string
+	status  ext.SandboxClaimStatus
+	decided states.Decision
+	events  []string
+	err     error
+}
+
+func (r *recorder) event(_ context.Context, about apply.Regarding, body apply.EventBody) error {
+	r.events = append(r.events, fmt.Sprintf("%s %s %s %s: %s", about.GetName(), body.Type, body.Reason, body.Action, body.Message))
+	return nil
+}
+
+func (r *recorder) next(c *ext.SandboxClaim, what string, status ext.SandboxClaimStatus) (*ext.SandboxClaim, error) {
+	r.wrote, r.status = append(r.wrote, what), status
+	got := c.DeepCopy()
+	got.Status, got.ResourceVersion = status, c.ResourceVersion+"0"
+	return got, r.err
+}
+
+func (r *recorder) Adopt(_ context.Context, b *agents.Sandbox, c *ext.SandboxClaim) (*agents.Sandbox, error) {
+	r.wrote = append(r.wrote, "adopt "+b.Name)
+	got := b.DeepCopy()
+	owned(got)
+	got.ResourceVersion = b.ResourceVersion + "0"
+	return got, r.err
+}
+
+func (r *recorder) CreateOwn(_ context.Context, c *ext.SandboxClaim, b apply.Blueprint) (*agents.Sandbox, error) {
+	r.wrote = append(r.wrote, "create "+c.Name)
+	return aSandbox(owned, cold, func(b *agents.Sandbox) { b.Name, b.UID = c.Name, "own" }), r.err
+}
+
+func (r *recorder) MoveClaim(_ context.Context, c *ext.SandboxClaim, d states.Decision, want ext.SandboxClaimStatus) (*ext.SandboxClaim, error) {
+	r.decided = d
+	edge, _ := states.Claim.Edge(states.Claim.Parse(string(c.Status.State)), d.About.Event)
+	want.State = ext.State(edge.To)
+	return r.next(c, string(d.About.Event), want)
+}
+
+func (r *recorder) RefuseSandbox(_ context.Context, c *ext.SandboxClaim, b *agents.Sandbox) (*ext.SandboxClaim, error) {
+	status := *c.Status.DeepCopy()
+	status.RefusedSandboxes = append(status.RefusedSandboxes, b.UID)
+	return r.next(c, "refuse "+b.Name, status)
+}
+
+func (r *recorder) ReportClaim(_ context.Context, c *ext.SandboxClaim, want ext.SandboxClaimStatus) (*ext.SandboxClaim, error) {
+	return r.next(c, "report", want)
+}
+
+func (r *recorder) AnnotateClaim(_ context.Context, c *ext.SandboxClaim, sandbox string, observed time.Time) (*ext.SandboxClaim, error) {
+	r.wrote = append(r.wrote, fmt.Sprintf("annotate %s %s", sandbox, observed.Format(time.TimeOnly)))
+	got := c.DeepCopy()
+	got.Annotations, got.ResourceVersion = map[string]string{apply.AnnotationSandboxName: sandbox}, c.ResourceVersion+"0"
+	return got, r.err
+}

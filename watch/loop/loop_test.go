@@ -1,0 +1,199 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/kiln-sandbox/kiln/apply"
+	"github.com/kiln-sandbox/kiln/states"
+	"github.com/kiln-sandbox/kiln/watch/view"
+)
+
+var key = view.Key{Namespace: "a", Name: "x"}
+
+// A counter is a kind whose step learns how many effects it has had. Its decision is
+// made by a function of that number.
+type counter struct {
+	decide func(learned int) states.Decision
+	fails  func(learned int) error
+
+	mu   sync.Mutex
+	did  []string
+	keys []view.Key
+}
+
+func (c *counter) Observe(key view.Key, learned int) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.keys = append(c.keys, key)
+	return learned
+}
+
+func (c *counter) Decide(learned int) states.Decision { return c.decide(learned) }
+
+func (c *counter) Do(_ context.Context, learned int, d states.Decision) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.did = append(c.did, fmt.Sprintf("%d %s %s", learned, d.Act, d.Reason))
+	if c.fails != nil && d.Act != states.Retry {
+		return learned + 1, c.fails(learned)
+	}
+	return learned + 1, nil
+}
+
+// upTo decides to create until so much was learned, and then ends.
+func upTo(n int, end states.Decision) func(int) states.Decision {
+	return func(learned int) states.Decision {
+		if learned < n {
+			return states.Decision{Act: states.Create, Reason: states.ReasonPodMissing}
+		}
+		return end
+	}
+}
+
+func TestAStepFeedsBackWhatWasLearnedAndStopsAtTheEnd(t *testing.T) {
+	for _, row := range []struct {
+		end  states.Decision
+		want Result
+	}{
+		{states.Decision{Act: states.Rest, Reason: states.ReasonGone}, Result{}},
+		{states.Decision{Act: states.Rest, Reason: states.ReasonPodsEnd, After: time.Minute}, Result{After: time.Minute}},
+		{states.Decision{Act: states.Wait, Reason: states.ReasonInLine, After: time.Second}, Result{After: time.Second}},
+		{states.Decision{Act: states.Retry, Reason: states.ReasonCreateRefused}, Result{Retry: true}},
+		{states.Decision{Act: states.Retry, Reason: states.ReasonCreateRefused, After: time.Second}, Result{Retry: true, After: time.Second}},
+	} {
+		t.Run(row.end.Act.String(), func(t *testing.T) {
+			g := NewWithT(t)
+			c := &counter{decide: upTo(2, row.end)}
+			g.Expect(Step(t.Context(), c, key)).To(Equal(row.want))
+			g.Expect(c.did).To(Equal([]string{"0 create PodMissing", "1 create PodMissing", fmt.Sprintf("2 %s %s", row.end.Act, row.end.Reason)}),
+				"the kind is told of the end")
+		})
+	}
+}
+
+func TestAStepThatDoesNotEndLetsOthersHaveTheirTurn(t *testing.T) {
+	g := NewWithT(t)
+	c := &counter{decide: upTo(1000, states.Decision{})}
+	g.Expect(Step(t.Context(), c, key)).To(Equal(Result{Again: true}))
+	g.Expect(c.did).To(HaveLen(maxEffects))
+}
+
+func TestAStepStopsAtAnErrorAndTheKindIsTold(t *testing.T) {
+	g := NewWithT(t)
+	no := errors.New("no")
+	c := &counter{decide: upTo(5, states.Decision{}), fails: func(learned int) error {
+		if learned == 1 {
+			return no
+		}
+		return nil
+	}}
+	r := Step(t.Context(), c, key)
+	g.Expect(r.Retry).To(BeTrue())
+	g.Expect(r.Err).To(MatchError(no))
+	g.Expect(c.did).To(Equal([]string{"0 create PodMissing", "1 create PodMissing", "2 retry Failed"}), "with what was learned by then")
+}
+
+func quiet(name string, workers int) Options {
+	return Options{Name: name, Workers: workers, Log: slog.New(slog.DiscardHandler), Metrics: NewQueueMetrics(nil)}
+}
+
+// A standby that watches for a year must not remember every key it has seen.
+func TestALoopThatHasNotStartedDropsWhatWakesIt(t *testing.T) {
+	g := NewWithT(t)
+	l := New(quiet("standby", 1), &counter{decide: upTo(0, states.Decision{})})
+	for i := range 1_000_000 {
+		l.Wake(view.Key{Namespace: "a", Name: fmt.Sprint(i)})
+	}
+	l.WakeAfter(key, 0)
+	g.Expect(l.queue.Len()).To(BeZero())
+	l.Start()
+	l.Wake(key)
+	l.Wake(key)
+	g.Expect(l.queue.Len()).To(Equal(1), "several become one")
+	l.Stop()
+}
+
+func TestALoopFinishesWhatWaitsAndTakesNothingAfterwards(t *testing.T) {
+	g := NewWithT(t)
+	c := &counter{decide: upTo(0, states.Decision{})}
+	l := New(quiet("end", 2), c)
+	l.Start()
+	for i := range 10 {
+		l.Wake(view.Key{Name: fmt.Sprint(i)})
+	}
+	l.Stop()
+	l.Wake(key)
+	l.Run(t.Context())
+	g.Expect(c.keys).To(HaveLen(10))
+	g.Expect(c.keys).NotTo(ContainElement(key))
+}
+
+func TestTheResultSaysWhenAKeyComesAgain(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		result Result
+		after  time.Duration // zero means never
+	}{
+		{"nothing is left to do", Result{}, 0},
+		{"after a time", Result{After: time.Minute}, time.Minute},
+		{"again, behind the keys that wait now", Result{Again: true}, time.Nanosecond},
+		{"with the key's own back-off", Result{Retry: true}, backoffFirst},
+		{"it is due whatever the back-off says", Result{Retry: true, After: time.Millisecond}, time.Millisecond},
+		{"an error that is logged", Result{Retry: true, Err: errors.New("no")}, backoffFirst},
+		{"an error that is a lost race", Result{Retry: true, Err: apply.ErrLost}, backoffFirst},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				l := New(quiet("one", 1), &counter{})
+				var at []time.Duration
+				begun := time.Now()
+				l.step = func(context.Context, view.Key) Result {
+					at = append(at, time.Since(begun))
+					if len(at) > 1 {
+						return Result{}
+					}
+					return row.result
+				}
+				l.Start()
+				l.Wake(key)
+				go l.Run(t.Context())
+				time.Sleep(2 * time.Minute)
+				l.Stop()
+				synctest.Wait()
+				g.Expect(at[0]).To(BeZero())
+				if row.after == 0 {
+					g.Expect(at).To(HaveLen(1))
+					return
+				}
+				g.Expect(len(at)).To(BeNumerically(">", 1))
+				g.Expect(at[1]).To(BeNumerically("~", row.after, 2*time.Millisecond))
+			})
+		})
+	}
+}
+
+func TestEachFailureDoublesTheBackOffAndASuccessForgetsIt(t *testing.T) {
+	g := NewWithT(t)
+	l := New(quiet("one", 1), &counter{})
+	fails := true
+	l.step = func(context.Context, view.Key) Result { return Result{Retry: fails} }
+	next := func() int {
+		l.queue.Add(key)
+		l.next(t.Context())
+		return l.queue.NumRequeues(key)
+	}
+	g.Expect([]int{next(), next(), next()}).To(Equal([]int{1, 2, 3}))
+	fails = false
+	g.Expect(next()).To(BeZero())
+	l.Stop()
+}

@@ -1,0 +1,223 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kiln-sandbox/kiln/apply"
+	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
+	"github.com/kiln-sandbox/kiln/states"
+	"github.com/kiln-sandbox/kiln/watch/loop"
+	"github.com/kiln-sandbox/kiln/watch/shelf"
+	"github.com/kiln-sandbox/kiln/watch/view"
+)
+
+func (w *world) onShelves() {
+	w.Shelves = shelf.New(w.Stores, w.Retirements, func(view.Key) {})
+}
+
+// writing gives a world its shelves and a writer that records.
+func (w *world) writing() *recorder {
+	w.onShelves()
+	r := &recorder{}
+	w.Writer = r
+	return r
+}
+
+// words are what the Ready condition says for each reason, of a sandbox whose pod is
+// Ready: nothing of the facts is in them.
+var words = map[states.Reason]string{
+	states.ReasonPodReady:       "True DependenciesReady Pod is Ready",
+	states.ReasonPodProblem:     "False ReconcilerError Error seen: quota",
+	states.ReasonPodMultiple:    "False MultiplePods multiple Pods (1) are controlled by this Sandbox; refusing to choose or create a Pod",
+	states.ReasonPodForeign:     `False ReconcilerError Error seen: pod "s" is owned by Sandbox s`,
+	states.ReasonSuspended:      "False SandboxSuspended Sandbox is suspended",
+	states.ReasonPodMissing:     "False DependenciesNotReady Pod does not exist",
+	states.ReasonPodSucceeded:   "False PodSucceeded Pod completed successfully",
+	states.ReasonPodFailed:      "False PodFailed Pod failed",
+	states.ReasonPodTerminating: "False DependenciesNotReady Pod is terminating",
+	states.ReasonPodPending:     "False DependenciesNotReady Pod exists with phase: Running",
+	states.ReasonPodNoAddress:   "False DependenciesNotReady Pod is Ready but has no podIPs yet",
+	states.ReasonPodUnready:     "False DependenciesNotReady Pod is Running but not Ready",
+}
+
+func TestTheConditionFollowsTheDecisionsReasonAndNotTheFacts(t *testing.T) {
+	NewWithT(t).Expect(slices.Collect(maps.Keys(readiness))).To(ConsistOf(slices.Collect(maps.Keys(words))), "every row of the table is told here")
+	for why, want := range words {
+		t.Run(string(why), func(t *testing.T) {
+			w := aWorld(t, aSandbox(), running())
+			r := w.writing()
+			s := w.Observe(key, learned{})
+			s.pods.problem = "quota"
+			w.g.Expect(s.Facts.Readiness).To(Equal(states.ReasonPodReady))
+			known, err := w.Do(t.Context(), s, states.Decision{Act: states.Report, Reason: why})
+			w.g.Expect(err).NotTo(HaveOccurred())
+			w.g.Expect(known.reported).To(Equal(why))
+			c := meta.FindStatusCondition(r.status.Conditions, view.Ready)
+			w.g.Expect(string(c.Status) + " " + c.Reason + " " + c.Message).To(Equal(want))
+			w.g.Expect(c.Reason).To(Equal(readiness[why].reason))
+		})
+	}
+}
+
+func TestEveryReasonToReportASandboxIsWorded(t *testing.T) {
+	g := NewWithT(t)
+	bits := []bool{false, true}
+	seen := map[states.Reason]bool{}
+	for _, pod := range states.PodViews {
+		for _, phase := range []states.PodPhase{states.PodPhasePending, states.PodPhaseRunning, states.PodPhaseSucceeded, states.PodPhaseFailed} {
+			for _, ready := range bits {
+				for _, problem := range bits {
+					for _, suspended := range bits {
+						f := states.PodFacts{View: pod, Phase: phase, SaysReady: ready, Problem: problem, Suspended: suspended}
+						seen[states.ReadinessOf(f)] = true
+					}
+				}
+			}
+		}
+	}
+	reported := map[states.Reason]bool{}
+	for why := range seen {
+		for _, holder := range states.Holders {
+			for _, pod := range states.PodViews {
+				for _, halted := range bits {
+					d := states.StepSandbox(states.SandboxFacts{Holder: holder, Pod: pod, State: states.Ready, Blocked: halted, Readiness: why})
+					if d.Act == states.Report {
+						reported[d.Reason] = true
+					}
+				}
+			}
+		}
+	}
+	g.Expect(reported).NotTo(BeEmpty())
+	for why := range reported {
+		g.Expect(readiness).To(HaveKey(why))
+	}
+	for why := range readiness {
+		g.Expect(reported).To(HaveKey(why), "a row that nothing decides is none")
+	}
+}
+
+func TestAMoveAndARetirementCarryTheDecisionsReason(t *testing.T) {
+	w := aWorld(t, aSandbox(ofPool), running(carries(states.Ready)), aPool())
+	r := w.writing()
+	w.Retirements.Add("u", states.ReasonStuck)
+	s := w.Observe(key, learned{})
+	for _, why := range []states.Reason{states.ReasonFree, states.ReasonClaimGone, states.ReasonCooled} {
+		_, err := w.Do(t.Context(), s, states.Decision{Act: states.Move, About: states.About{Event: states.EventCooled}, Reason: why})
+		w.g.Expect(err).NotTo(HaveOccurred())
+	}
+	var said []states.Reason
+	for _, m := range r.moved {
+		said = append(said, m.Decision.Reason)
+	}
+	w.g.Expect(said).To(Equal([]states.Reason{states.ReasonFree, states.ReasonClaimGone, states.ReasonCooled}), "the log line is made from it")
+	_, err := w.Do(t.Context(), s, states.Decision{Act: states.Retire, Reason: states.ReasonOutdated})
+	w.g.Expect(err).NotTo(HaveOccurred())
+	w.g.Expect(r.retired).To(Equal(states.ReasonOutdated), "and not what its pool asked for")
+	w.g.Expect(w.Retirements.Reason("u")).To(BeEmpty(), "it is written")
+	w.g.Expect(w.woken).To(HaveEach("pool a/p"))
+}
+
+func TestAStepOfASandboxEndsWhereNothingIsLeftToDo(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		has   []metav1.Object
+		err   error
+		want  loop.Result
+		tells func(w *world, r *recorder)
+	}{
+		{"none", nil, nil, loop.Result{}, nil},
+		{"a user's gets its pod", []metav1.Object{aSandbox()}, nil, loop.Result{}, func(w *world, r *recorder) {
+			w.g.Expect(r.pods).To(Equal(1))
+			w.g.Expect(r.moved).To(HaveLen(1))
+			w.g.Expect(r.status.PodIPs).NotTo(BeEmpty())
+			w.g.Expect(w.InFlight.Of(aPool())).To(BeEmpty())
+		}},
+		{"a member's pod becomes free", []metav1.Object{aSandbox(ofPool), aPool(), running(carries(states.Warming))}, nil, loop.Result{}, func(w *world, r *recorder) {
+			pod, _ := w.Stores.Pods.Get(key)
+			w.g.Expect(view.StateOf(pod)).To(Equal(states.Ready))
+		}},
+		{"a refusal is said, and tried again with a back-off", []metav1.Object{aSandbox()}, nil, loop.Result{Retry: true}, func(w *world, r *recorder) {
+			w.g.Expect(meta.FindStatusCondition(r.status.Conditions, view.Ready).Message).To(Equal("Error seen: refused"))
+		}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			w := aWorld(t, row.has...)
+			r := w.writing()
+			if row.want.Retry {
+				w.Writer = refusing{r}
+			}
+			w.g.Expect(loop.Step(t.Context(), w.Sandboxes, key)).To(Equal(row.want))
+			if row.tells != nil {
+				row.tells(w, r)
+			}
+		})
+	}
+}
+
+// refusing is a writer whose server accepts no pod.
+type refusing struct{ *recorder }
+
+func (r refusing) CreatePod(context.Context, *agents.Sandbox) (*corev1.Pod, error) {
+	return nil, apply.ErrRefused
+}
+
+func TestARetiredSandboxGoesAfterItsPodsState(t *testing.T) {
+	w := aWorld(t, aSandbox(ofPool, func(b *agents.Sandbox) { b.Annotations = map[string]string{apply.AnnotationRetired: "stuck"} }),
+		aPool(), running(carries(states.Ready)))
+	r := w.writing()
+	w.g.Expect(loop.Step(t.Context(), w.Sandboxes, key)).To(Equal(loop.Result{}))
+	w.g.Expect(r.moved).To(HaveLen(1))
+	w.g.Expect(r.moved[0].Decision.About.Event).To(Equal(states.EventRetired))
+	_, ok := w.Stores.Sandboxes.Get(key)
+	w.g.Expect(ok).To(BeFalse())
+}
+
+func TestASandboxThatIsNoMemberIsNobodysToRetire(t *testing.T) {
+	w := aWorld(t, aSandbox(ofClaim), aClaim(bound), running(carries(states.Bound)))
+	w.writing()
+	w.Retirements.Add("u", states.ReasonSurplus)
+	w.g.Expect(loop.Step(t.Context(), w.Sandboxes, key)).To(Equal(loop.Result{}))
+	w.g.Expect(w.Retirements.Reason("u")).To(BeEmpty())
+}
+
+func TestAWriteThatFailsEndsTheStepAndTheOwnerLooksAgain(t *testing.T) {
+	w := aWorld(t, aSandbox(ofPool), aPool(), running(carries(states.Warming)))
+	no := errors.New("no")
+	w.writing().err = no
+	got := loop.Step(t.Context(), w.Sandboxes, key)
+	w.g.Expect(got.Retry).To(BeTrue())
+	w.g.Expect(got.Err).To(MatchError(no))
+	w.g.Expect(w.woken).To(ContainElement("pool a/p"))
+}
+
+func TestTheShelfSaysWhetherAnAdoptionIsUnderWay(t *testing.T) {
+	w := aWorld(t, aSandbox(ofPool), aPool(), running(carries(states.Ready)))
+	w.writing()
+	w.Shelves.Sync(key)
+	w.Shelves.Take(aPool(), aClaim(), noon.Time)
+	taken := aSandbox(ofClaim)
+	taken.ResourceVersion = "6"
+	w.put(taken)
+	w.put(aClaim())
+	s := w.Observe(key, learned{reported: states.ReasonPodReady})
+	d := w.Decide(s)
+	w.g.Expect(fmt.Sprint(d.Act, " ", d.Reason)).To(Equal("ask-shelf LoanUnknown"))
+	known, err := w.Do(t.Context(), s, d)
+	w.g.Expect(err).NotTo(HaveOccurred())
+	w.g.Expect(w.Decide(w.Observe(key, known)).Reason).To(Equal(states.ReasonAdopting), "its pod's state rests")
+	w.Shelves.Done(view.KeyOf(aClaim()), "s")
+	known, err = w.Do(t.Context(), s, d)
+	w.g.Expect(err).NotTo(HaveOccurred())
+	w.g.Expect(w.Decide(w.Observe(key, known)).Reason).To(Equal(states.ReasonClaimUnaware))
+}

@@ -1,0 +1,167 @@
+package sandbox
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
+	"github.com/kiln-sandbox/kiln/states"
+	"github.com/kiln-sandbox/kiln/watch/view"
+)
+
+// said is the status for what is observed of a sandbox and its pods.
+func (w *world) said(known learned) agents.SandboxStatus {
+	s := w.Observe(key, known)
+	return w.status(s, s.Facts.Readiness)
+}
+
+func TestTheReadyConditionSaysWhatTheUsersOfTheAPIRead(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		sandbox *agents.Sandbox
+		pods    []metav1.Object
+		known   learned
+		want    string
+	}{
+		{"a pod that is Ready", aSandbox(), []metav1.Object{running()}, learned{}, "True DependenciesReady Pod is Ready"},
+		{"no pod", aSandbox(), nil, learned{}, "False DependenciesNotReady Pod does not exist"},
+		{"a pod that is Ready without an address", aSandbox(), []metav1.Object{running(noIPs)}, learned{},
+			"False DependenciesNotReady Pod is Ready but has no podIPs yet"},
+		{"a pod that runs and is not Ready", aSandbox(), []metav1.Object{running(unready)}, learned{},
+			"False DependenciesNotReady Pod is Running but not Ready"},
+		{"a pod that is pending", aSandbox(), []metav1.Object{running(unready, phase(corev1.PodPending))}, learned{},
+			"False DependenciesNotReady Pod exists with phase: Pending"},
+		{"a pod that is being deleted is not Ready, whatever the kubelet says", aSandbox(), []metav1.Object{running(deleted)}, learned{},
+			"False DependenciesNotReady Pod is terminating"},
+		{"a pod that succeeded", aSandbox(), []metav1.Object{running(unready, phase(corev1.PodSucceeded))}, learned{},
+			"False PodSucceeded Pod completed successfully"},
+		{"a pod that failed", aSandbox(), []metav1.Object{running(unready, phase(corev1.PodFailed))}, learned{}, "False PodFailed Pod failed"},
+		{"two pods", aSandbox(), []metav1.Object{running(), running(second)}, learned{},
+			"False MultiplePods multiple Pods (2) are controlled by this Sandbox; refusing to choose or create a Pod"},
+		{"a pod of somebody else's", aSandbox(), []metav1.Object{running(ofOther)}, learned{},
+			`False ReconcilerError Error seen: pod "s" is owned by Sandbox s`},
+		{"a pod that is refused", aSandbox(), nil, learned{refusal: "quota"}, "False ReconcilerError Error seen: quota"},
+		{"a suspended sandbox", aSandbox(suspend), nil, learned{}, "False SandboxSuspended Sandbox is suspended"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			w := aWorld(t, append(row.pods, row.sandbox)...)
+			c := meta.FindStatusCondition(w.said(row.known).Conditions, view.Ready)
+			w.g.Expect(string(c.Status) + " " + c.Reason + " " + c.Message).To(Equal(row.want))
+		})
+	}
+}
+
+func TestAStatusIsWhole(t *testing.T) {
+	w := aWorld(t, aSandbox(), running())
+	got := w.said(learned{})
+	w.g.Expect(got.NodeName).To(Equal("node"))
+	w.g.Expect(got.PodIPs).To(Equal([]string{"10.0.0.1"}))
+	w.g.Expect(got.Selector).To(Equal("agents.x-k8s.io/sandbox-name-hash=f60c4582"))
+	var kinds []string
+	for _, c := range got.Conditions {
+		kinds = append(kinds, c.Type+" "+c.Reason)
+		w.g.Expect(c.ObservedGeneration).To(BeEquivalentTo(3))
+	}
+	w.g.Expect(kinds).To(Equal([]string{"Suspended NotSuspended", "PodScheduled PodScheduled", "Ready DependenciesReady"}))
+}
+
+func TestWhatIsSomebodyElsesIsNotReported(t *testing.T) {
+	w := aWorld(t, aSandbox(), running(ofOther))
+	got := w.said(learned{})
+	w.g.Expect(got.NodeName + got.Selector).To(BeEmpty())
+	w.g.Expect(got.PodIPs).To(BeEmpty())
+}
+
+func TestTheConditionsBesideReadySayWhatThePodSays(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		sandbox *agents.Sandbox
+		pods    []metav1.Object
+		kind    string
+		want    string
+	}{
+		{"suspended, and no pod is left", aSandbox(suspend), nil, view.Suspended, "True PodTerminated Pod has been terminated. Sandbox is suspended"},
+		{"suspended, and the pod still terminates", aSandbox(suspend), []metav1.Object{running(deleted)}, view.Suspended, "False NotSuspended Sandbox is not suspended"},
+		{"a pod that succeeded", aSandbox(), []metav1.Object{running(phase(corev1.PodSucceeded))}, view.Finished, "True PodSucceeded Pod completed successfully"},
+		{"a pod that failed", aSandbox(), []metav1.Object{running(phase(corev1.PodFailed))}, view.Finished, "True PodFailed Pod failed"},
+		{"a pod that nobody has scheduled", aSandbox(), []metav1.Object{running(func(p *corev1.Pod) { p.Status.Conditions = nil })}, view.Scheduled,
+			"Unknown PodSchedulingUnknown Pod has not reported a PodScheduled condition yet"},
+		{"a pod without room that gives no reason", aSandbox(), []metav1.Object{running(noRoom)}, view.Scheduled, "False PodSchedulingUnknown "},
+		{"a pod without room", aSandbox(), []metav1.Object{running(noRoom, func(p *corev1.Pod) {
+			p.Status.Conditions[0].Reason, p.Status.Conditions[0].Message = "Unschedulable", "0 of 3"
+		})}, view.Scheduled, "False Unschedulable 0 of 3"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			w := aWorld(t, append(row.pods, row.sandbox)...)
+			c := meta.FindStatusCondition(w.said(learned{}).Conditions, row.kind)
+			w.g.Expect(string(c.Status) + " " + c.Reason + " " + c.Message).To(Equal(row.want))
+		})
+	}
+}
+
+// next is the sandbox with a status, as a later version shows it.
+func next(b *agents.Sandbox, status agents.SandboxStatus) *agents.Sandbox {
+	b = b.DeepCopy()
+	b.Status, b.ResourceVersion = status, later(b.ResourceVersion)
+	return b
+}
+
+func TestASandboxThatWasNeverReadyIsNotReadySinceItsBirth(t *testing.T) {
+	b := aSandbox(young)
+	w := aWorld(t, b, running(unready))
+	reported := noon.Add(states.MemberDelay)
+	w.Now = func() time.Time { return reported }
+	b = next(b, w.said(learned{}))
+	w.put(b)
+	unreadySince := meta.FindStatusCondition(b.Status.Conditions, view.Ready).LastTransitionTime
+	w.g.Expect(unreadySince).To(Equal(noon), "and not since it was told")
+	w.put(running(func(p *corev1.Pod) { p.ResourceVersion = "6" }))
+	w.g.Expect(view.ReadySince(next(b, w.said(learned{})))).To(Equal(reported))
+}
+
+func TestWhatAPodTookWithItIsClearedAndTheSelectorStays(t *testing.T) {
+	b := aSandbox()
+	w := aWorld(t, b, running())
+	was := w.said(learned{})
+	w.put(next(b, was))
+	w.Stores.Pods.MarkDeleted(running())
+	w.Now = func() time.Time { return noon.Add(time.Minute) }
+	is := w.said(learned{})
+	w.g.Expect(is.PodIPs).To(BeEmpty())
+	w.g.Expect(is.NodeName).To(BeEmpty())
+	w.g.Expect(is.Selector).To(Equal(was.Selector))
+	w.g.Expect(is.Conditions[0].LastTransitionTime).To(Equal(noon), "what did not change keeps its time")
+	w.g.Expect(is.Conditions[1].LastTransitionTime).NotTo(Equal(noon))
+}
+
+func TestALaunchThatGoesWellIsToldOnce(t *testing.T) {
+	told := func(b *agents.Sandbox) {
+		b.Status.Conditions = []metav1.Condition{view.Condition(view.Ready, metav1.ConditionTrue, "x", "")}
+	}
+	for _, row := range []struct {
+		name    string
+		sandbox *agents.Sandbox
+		pods    []metav1.Object
+		known   learned
+		delay   time.Duration
+	}{
+		{"nothing yet", aSandbox(young), nil, learned{}, states.LaunchDelay},
+		{"a pod that is starting", aSandbox(young), []metav1.Object{running(unready)}, learned{}, states.LaunchDelay},
+		{"a pod of a member that is starting", aSandbox(young, ofPool), []metav1.Object{running(unready), aPool()}, learned{}, states.MemberDelay},
+		{"a pod that has been starting for long", aSandbox(), []metav1.Object{running(unready)}, learned{}, 0},
+		{"a pod that is Ready", aSandbox(young), []metav1.Object{running()}, learned{}, 0},
+		{"a pod that cannot be scheduled", aSandbox(young), []metav1.Object{running(unready, noRoom)}, learned{}, 0},
+		{"a refusal", aSandbox(young), nil, learned{refusal: "quota"}, 0},
+		{"a loss after it was told", aSandbox(young, told), []metav1.Object{running(unready)}, learned{}, 0},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			w := aWorld(t, append(row.pods, row.sandbox)...)
+			w.g.Expect(w.Observe(key, row.known).Facts.StatusDelay).To(Equal(row.delay))
+		})
+	}
+}
