@@ -86,12 +86,13 @@ func start(ctx context.Context, s *settings, cfg *rest.Config, log *slog.Logger)
 	if err != nil {
 		return err
 	}
-	c, err := watch.New(cfg, applier, watch.Options{
-		Workers: watch.Workers{Claims: s.claims, Sandboxes: s.sandboxes, Pools: s.pools, Templates: s.temps},
-		Batch:   s.batch, Patience: s.patience, Grace: s.grace, SandboxesOnly: !s.extensions,
-		Events: !s.noEvents, Annotate: !s.noNotes, LabelDomains: domains,
-		Log: log, Metrics: registry,
-	})
+	opts := s.options
+	opts.SandboxesOnly, opts.ClaimEvents, opts.Annotate = !s.extensions, !s.noEvents, !s.noAnnotations
+	opts.Log, opts.Metrics = log, registry
+	if len(domains) > 0 {
+		opts.LabelDomains = domains
+	}
+	c, err := watch.New(cfg, applier, opts)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kiln-sandbox/kiln/watch"
 )
 
 // settings are what the command line says.
@@ -21,10 +23,8 @@ type settings struct {
 	pprof, pprofAll                    bool
 	qps                                float64
 	burst                              int
-	claims, sandboxes, pools, temps    int
-	batch                              int
-	patience, grace                    time.Duration
-	evict, noEvents, noNotes           bool
+	options                            watch.Options
+	evict, noEvents, noAnnotations     bool
 	zapLevel, zapEncoder, labelDomains string
 	zapDevel, version                  bool
 }
@@ -44,11 +44,11 @@ var unused = []struct{ name, value, why string }{
 	{"enable-tracing", "false", "no tracing yet"},
 	{"pprof-block-profile-rate", "1000000", "block profiles are off"},
 	{"pprof-mutex-profile-fraction", "10", "mutex profiles are off"},
-	{"api-connections", "1", "each lane of writes has a connection of its own"},
+	{"api-connections", "1", "each class of writes has a connection of its own"},
 	{"separate-watch-connection", "false", "informers always have one of their own"},
 	{"cache-label-selectors", "false", "informers are always restricted"},
 	{"sandbox-warm-pool-replenish-delay", "0", "pools are refilled at once"},
-	{"sandbox-warm-pool-max-refill-rate", "0", "the lanes are the limit"},
+	{"sandbox-warm-pool-max-refill-rate", "0", "the classes of writes are the limit"},
 	{"sandbox-warm-pool-unschedulable-recheck-interval", "1m", "an event tells"},
 	{"sandbox-write-behind-window", "0", "there is nothing to put off"},
 	{"zap-stacktrace-level", "", "logs carry no stack traces"},
@@ -58,6 +58,8 @@ var unused = []struct{ name, value, why string }{
 func (s *settings) flags() *flag.FlagSet {
 	f := flag.NewFlagSet("kiln controller", flag.ContinueOnError)
 	f.SetOutput(io.Discard) // what is wrong is said once, by main
+	s.options = watch.DefaultOptions()
+	o := &s.options
 	f.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig `file`; without it KUBECONFIG, the pod's service account, then ~/.kube/config")
 	f.BoolVar(&s.extensions, "extensions", true, "serve claims, pools and templates too; false serves sandboxes alone")
 	f.BoolVar(&s.leaderElect, "leader-elect", true, "work only while holding the lease, so that several replicas may run")
@@ -68,16 +70,16 @@ func (s *settings) flags() *flag.FlagSet {
 	f.BoolVar(&s.pprofAll, "enable-pprof-debug", false, "serve all of /debug/pprof beside /metrics")
 	f.Float64Var(&s.qps, "kube-api-qps", -1, "requests a second, for each connection; -1 leaves the limit to the API server")
 	f.IntVar(&s.burst, "kube-api-burst", 10, "requests at once, when --kube-api-qps is set")
-	f.IntVar(&s.sandboxes, "sandbox-concurrent-workers", 100, "sandboxes stepped at once")
-	f.IntVar(&s.claims, "sandbox-claim-concurrent-workers", 50, "claims stepped at once")
-	f.IntVar(&s.pools, "sandbox-warm-pool-concurrent-workers", 4, "pools stepped at once")
-	f.IntVar(&s.temps, "sandbox-template-concurrent-workers", 1, "templates stepped at once")
-	f.IntVar(&s.batch, "sandbox-warm-pool-max-batch-size", 300, "members a pool creates or retires in one pass")
-	f.DurationVar(&s.patience, "claim-patience", 10*time.Second, "longest a claim waits for a pool member that is starting before it gets a sandbox of its own")
-	f.DurationVar(&s.grace, "sandbox-warm-pool-readiness-grace-period", 5*time.Minute, "longest a pool member may be unready before it is replaced")
+	f.IntVar(&o.Workers.Sandboxes, "sandbox-concurrent-workers", o.Workers.Sandboxes, "sandboxes stepped at once")
+	f.IntVar(&o.Workers.Claims, "sandbox-claim-concurrent-workers", o.Workers.Claims, "claims stepped at once")
+	f.IntVar(&o.Workers.Pools, "sandbox-warm-pool-concurrent-workers", o.Workers.Pools, "pools stepped at once")
+	f.IntVar(&o.Workers.Templates, "sandbox-template-concurrent-workers", o.Workers.Templates, "templates stepped at once")
+	f.IntVar(&o.Batch, "sandbox-warm-pool-max-batch-size", o.Batch, "members a pool creates or retires in one pass")
+	f.DurationVar(&o.MaxWait, "claim-max-wait", o.MaxWait, "longest a claim waits for a pool member that is starting before it gets a sandbox of its own")
+	f.DurationVar(&o.Grace, "sandbox-warm-pool-readiness-grace-period", o.Grace, "longest a pool member may be unready before it is replaced")
 	f.BoolVar(&s.evict, "enable-warm-pool-eviction", true, "mark the pods of free pool members as safe to evict")
 	f.BoolVar(&s.noEvents, "disable-claim-events", false, "report no Events about claims")
-	f.BoolVar(&s.noNotes, "disable-claim-observability-annotations", false, "put no annotations on claims")
+	f.BoolVar(&s.noAnnotations, "disable-claim-observability-annotations", false, "put no annotations on claims")
 	f.StringVar(&s.labelDomains, "allowed-label-domains-file", "/etc/sandbox-config/allowed-label-domains", "`file` of the domains whose labels a claim may put on its pod, one a line; if it is missing, sandbox.users.io")
 	f.StringVar(&s.zapLevel, "zap-log-level", "info", "debug, info, warn or error")
 	f.StringVar(&s.zapEncoder, "zap-encoder", "json", "json or console")
@@ -115,10 +117,11 @@ func parse(args []string) (*settings, error) {
 }
 
 func (s *settings) judge() error {
+	o := s.options
 	for name, n := range map[string]int{
-		"sandbox-concurrent-workers": s.sandboxes, "sandbox-claim-concurrent-workers": s.claims,
-		"sandbox-warm-pool-concurrent-workers": s.pools, "sandbox-template-concurrent-workers": s.temps,
-		"sandbox-warm-pool-max-batch-size": s.batch, "kube-api-burst": s.burst,
+		"sandbox-concurrent-workers": o.Workers.Sandboxes, "sandbox-claim-concurrent-workers": o.Workers.Claims,
+		"sandbox-warm-pool-concurrent-workers": o.Workers.Pools, "sandbox-template-concurrent-workers": o.Workers.Templates,
+		"sandbox-warm-pool-max-batch-size": o.Batch, "kube-api-burst": s.burst,
 	} {
 		if n < 1 || n > 10000 {
 			return fmt.Errorf("%w: --%s is %d; give a number from 1 to 10000", errUsage, name, n)
@@ -127,7 +130,7 @@ func (s *settings) judge() error {
 	if s.qps != -1 && s.qps <= 0 {
 		return fmt.Errorf("%w: --kube-api-qps is %v; give a rate above 0, or -1 for none", errUsage, s.qps)
 	}
-	for name, d := range map[string]time.Duration{"claim-patience": s.patience, "sandbox-warm-pool-readiness-grace-period": s.grace} {
+	for name, d := range map[string]time.Duration{"claim-max-wait": o.MaxWait, "sandbox-warm-pool-readiness-grace-period": o.Grace} {
 		if d <= 0 || d > 24*time.Hour {
 			return fmt.Errorf("%w: --%s is %v; give a time above 0 and up to 24h", errUsage, name, d)
 		}

@@ -11,12 +11,11 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
-	"github.com/kiln-sandbox/kiln/apply"
+	"github.com/kiln-sandbox/kiln/crds/client"
 )
 
 // leaseName is the lease that the agent-sandbox controller holds, so that one
@@ -82,13 +81,13 @@ func lease(s *settings, cfg *rest.Config) (resourcelock.Interface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("leader election: %w", err)
 	}
-	c, err := kubernetes.NewForConfig(apply.Connection(cfg))
+	c, err := client.Connect(cfg, nil)
 	if err != nil {
 		return nil, fmt.Errorf("leader election: %w", err)
 	}
 	return &resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Name: leaseName, Namespace: leaseNamespace(s)},
-		Client:     c.CoordinationV1(),
+		Client:     c.Core.CoordinationV1(),
 		LockConfig: resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())},
 	}, nil
 }

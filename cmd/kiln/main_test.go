@@ -34,7 +34,7 @@ func TestACommandLineThatMakesNoSenseIsRefusedInOneLine(t *testing.T) {
 		"controller --sandbox-claim-concurrent-workers=0":   "give a number from 1",
 		"controller --sandbox-warm-pool-max-batch-size=1e9": "sandbox-warm-pool-max-batch-size",
 		"controller --kube-api-qps=0":                       "--kube-api-qps is 0",
-		"controller --claim-patience=-1s":                   "--claim-patience is -1s",
+		"controller --claim-max-wait=-1s":                   "--claim-max-wait is -1s",
 		"controller --metrics-bind-address=nowhere":         "--metrics-bind-address",
 		"controller --health-probe-bind-address=:99999":     "--health-probe-bind-address",
 		"controller --zap-log-level=loud":                   "debug, info, warn or error",
@@ -68,7 +68,7 @@ func TestHelpNamesEveryFlag(t *testing.T) {
 	for _, u := range unused {
 		g.Expect(out).To(ContainSubstring("--" + u.name))
 	}
-	g.Expect(out).To(ContainSubstring("--claim-patience duration\n"))
+	g.Expect(out).To(ContainSubstring("--claim-max-wait duration\n"))
 	g.Expect(out).To(ContainSubstring("(default 10s)"))
 }
 
