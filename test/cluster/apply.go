@@ -98,7 +98,7 @@ func (c *Cluster) InstallCRDs(ctx context.Context) error {
 		}
 	}
 	for _, name := range crds.Names() {
-		if err := c.Await(ctx, crdResource, "", name, Condition("Established")); err != nil {
+		if err := c.Await(ctx, crdResource, "", name, True("Established")); err != nil {
 			return err
 		}
 	}

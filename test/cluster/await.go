@@ -15,23 +15,23 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// A Wish is what Await waits for. It sees nil when the object does not exist.
-type Wish struct {
+// A Condition is what Await waits for. It sees nil when the object does not exist.
+type Condition struct {
 	// What completes the sentence "pod default/x is not ...".
 	What string
 	Met  func(*unstructured.Unstructured) bool
 }
 
-// Condition wishes for a status condition to be True.
-func Condition(name string) Wish {
-	return Wish{What: name, Met: func(o *unstructured.Unstructured) bool { return o != nil && isTrue(o, name) }}
+// True is met when a status condition is True.
+func True(name string) Condition {
+	return Condition{What: name, Met: func(o *unstructured.Unstructured) bool { return o != nil && isTrue(o, name) }}
 }
 
-// Gone wishes for an object to be no more.
-var Gone = Wish{What: "gone", Met: func(o *unstructured.Unstructured) bool { return o == nil }}
+// Gone is met when an object is no more.
+var Gone = Condition{What: "gone", Met: func(o *unstructured.Unstructured) bool { return o == nil }}
 
-// Await watches one object until it is as wished or ctx ends.
-func (c *Cluster) Await(ctx context.Context, kind schema.GroupVersionResource, namespace, name string, wish Wish) error {
+// Await watches one object until it meets a condition or ctx ends.
+func (c *Cluster) Await(ctx context.Context, kind schema.GroupVersionResource, namespace, name string, condition Condition) error {
 	client, err := dynamic.NewForConfig(c.Config)
 	if err != nil {
 		return err
@@ -47,17 +47,17 @@ func (c *Cluster) Await(ctx context.Context, kind schema.GroupVersionResource, n
 			return client.Resource(kind).Namespace(namespace).Watch(ctx, o)
 		},
 	}
-	absent := func(s cache.Store) (bool, error) { return len(s.List()) == 0 && wish.Met(nil), nil }
+	absent := func(s cache.Store) (bool, error) { return len(s.List()) == 0 && condition.Met(nil), nil }
 	_, err = watchtools.UntilWithSync(ctx, source, &unstructured.Unstructured{}, absent,
 		func(e watch.Event) (bool, error) {
 			if e.Type == watch.Deleted {
-				return wish.Met(nil), nil
+				return condition.Met(nil), nil
 			}
 			o, ok := e.Object.(*unstructured.Unstructured)
-			return ok && wish.Met(o), nil
+			return ok && condition.Met(o), nil
 		})
 	if err != nil {
-		return fmt.Errorf("%s %s/%s is not %s: %w", kind.Resource, namespace, name, wish.What, err)
+		return fmt.Errorf("%s %s/%s is not %s: %w", kind.Resource, namespace, name, condition.What, err)
 	}
 	return nil
 }

@@ -104,7 +104,7 @@ func (c *Cluster) startNodes(ctx context.Context) error {
 	}
 	nodes := schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
 	for i := range c.options.Nodes {
-		if err := c.Await(ctx, nodes, "", nodeName(i), Condition("Ready")); err != nil {
+		if err := c.Await(ctx, nodes, "", nodeName(i), True("Ready")); err != nil {
 			return err
 		}
 	}

@@ -55,7 +55,7 @@ func TestEverything(t *testing.T) {
 func podRuns(ctx context.Context, t *testing.T, c *cluster.Cluster, client kubernetes.Interface) {
 	begun := time.Now()
 	create(ctx, t, client, pod("default", "plain"))
-	await(ctx, t, c, pods, "default", "plain", cluster.Condition("Ready"))
+	await(ctx, t, c, pods, "default", "plain", cluster.True("Ready"))
 	if took := time.Since(begun); took > 2*time.Second {
 		t.Errorf("Ready after %s", took)
 	}
@@ -83,7 +83,7 @@ func dependentGoes(ctx context.Context, t *testing.T, c *cluster.Cluster, client
 	owned := pod("default", "owned")
 	owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID}}
 	create(ctx, t, client, owned)
-	await(ctx, t, c, pods, "default", "owned", cluster.Condition("Ready"))
+	await(ctx, t, c, pods, "default", "owned", cluster.True("Ready"))
 	begun := time.Now()
 	if err := client.CoreV1().ConfigMaps("default").Delete(ctx, "owner", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func namespaceGoes(ctx context.Context, t *testing.T, c *cluster.Cluster, client
 		t.Fatal(err)
 	}
 	create(ctx, t, client, pod("brief", "a"))
-	await(ctx, t, c, pods, "brief", "a", cluster.Condition("Ready"))
+	await(ctx, t, c, pods, "brief", "a", cluster.True("Ready"))
 	if err := client.CoreV1().Namespaces().Delete(ctx, "brief", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -152,9 +152,9 @@ func create(ctx context.Context, t *testing.T, client kubernetes.Interface, p *c
 	}
 }
 
-func await(ctx context.Context, t *testing.T, c *cluster.Cluster, kind schema.GroupVersionResource, namespace, name string, wish cluster.Wish) {
+func await(ctx context.Context, t *testing.T, c *cluster.Cluster, kind schema.GroupVersionResource, namespace, name string, condition cluster.Condition) {
 	t.Helper()
-	if err := c.Await(ctx, kind, namespace, name, wish); err != nil {
+	if err := c.Await(ctx, kind, namespace, name, condition); err != nil {
 		t.Fatal(err)
 	}
 }

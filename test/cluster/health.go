@@ -17,7 +17,7 @@ func (p *Process) healthy(ctx context.Context, url string) error {
 		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true},
 		DisableKeepAlives: true,
 	}}
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not healthy within %s", patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("not healthy within %s", startTimeout))
 	defer cancel()
 	for tick := time.NewTicker(25 * time.Millisecond); ; {
 		select {

@@ -12,7 +12,12 @@ import (
 
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/kiln-sandbox/kiln/test/cluster/portnotes"
 )
+
+// envtest has been initialised by now.
+var errPortNotes = portnotes.Restore()
 
 // startPlane starts etcd and kube-apiserver. envtest cannot be interrupted, so
 // when ctx ends the processes are killed under its hands until it gives up.
@@ -20,8 +25,11 @@ func (c *Cluster) startPlane(ctx context.Context) error {
 	if err := c.configurePlane(); err != nil {
 		return err
 	}
+	if err := errors.Join(errPortNotes, portnotes.Open()); err != nil {
+		return err
+	}
 	started := make(chan error, 1)
-	go func() { started <- c.plane.Start() }()
+	go func() { started <- errors.Join(c.plane.Start(), portnotes.Close()) }()
 
 	var err error
 	select {
@@ -74,7 +82,7 @@ func (c *Cluster) configurePlane() error {
 	for flag, values := range c.options.APIServerFlags {
 		api.Configure().Append(flag, values...)
 	}
-	etcd.StartTimeout, api.StartTimeout = patience, patience
+	etcd.StartTimeout, api.StartTimeout = startTimeout, startTimeout
 	etcd.StopTimeout, api.StopTimeout = grace, grace
 
 	// The logs are files, not buffers, so that no copying outlives a process.

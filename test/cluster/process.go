@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// patience bounds how long a program may take to become healthy; grace how long
+// startTimeout bounds how long a program may take to become healthy; grace how long
 // it may take to end.
 const (
-	patience = 60 * time.Second
-	grace    = 15 * time.Second
+	startTimeout = 60 * time.Second
+	grace        = 15 * time.Second
 )
 
 // A Program is something to run beside the control plane.

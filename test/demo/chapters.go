@@ -1,18 +1,35 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kiln-sandbox/kiln/apply"
 	extensions "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
 	"github.com/kiln-sandbox/kiln/states"
+	"github.com/kiln-sandbox/kiln/test/world"
 )
 
 var warmClaims = []string{"a", "b", "c"}
+
+// full holds when the pool of the story is full, and says so.
+func full(now *world.Snapshot) error {
+	p := now.Pools[pool]
+	if p == nil || p.Spec.Replicas == nil {
+		return fmt.Errorf("there is no pool %s", pool)
+	}
+	n := *p.Spec.Replicas
+	return world.All(world.Full(pool, int(n)), world.Counted(pool, n))(now)
+}
+
+// held holds when claims hold sandboxes that were launched in a way, each one of
+// its own.
+func held(launch string, claims ...string) world.Condition {
+	return world.All(world.Bound(claims...), world.Launched(launch, claims...))
+}
 
 // fill applies the quickstart and waits until its pool is ready.
 func (s *story) fill(ctx context.Context) error {
@@ -21,7 +38,7 @@ func (s *story) fill(ctx context.Context) error {
 	if err := s.kubectl(ctx, "apply", "-f", "examples/quickstart.yaml"); err != nil {
 		return err
 	}
-	if err := s.await(ctx, func(w *world) error { return w.full(pool) }); err != nil {
+	if err := s.await(ctx, full); err != nil {
 		return err
 	}
 	fmt.Printf("\nThe pool is full after %d ms.\n", time.Since(begun).Milliseconds())
@@ -31,7 +48,7 @@ func (s *story) fill(ctx context.Context) error {
 // claim takes three sandboxes and shows what that took.
 func (s *story) claim(ctx context.Context) error {
 	heading("Three claims")
-	before, err := readWrites(ctx, s.metrics)
+	before, err := s.counted(ctx)
 	if err != nil {
 		return err
 	}
@@ -41,36 +58,36 @@ func (s *story) claim(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.await(ctx, func(w *world) error {
-		return cmp.Or(w.held("warm", warmClaims...), w.full(pool))
-	}); err != nil {
+	if err := s.await(ctx, held(apply.LaunchWarm, warmClaims...), full); err != nil {
 		return err
 	}
 	s.bound += len(warmClaims)
-	timeline(s.since(created["a"]), created["a"])
+	s.timeline(created["a"])
 	fmt.Println("\nFrom create to Ready, as the watch showed it:")
 	for _, name := range warmClaims {
-		fmt.Printf("  claim/%s  %4d ms  sandbox %s\n", name, s.readyAt(name).Sub(created[name]).Milliseconds(), s.sandboxOf(name))
+		fmt.Printf("  claim/%s  %4d ms  sandbox %s\n", name, s.When(world.Told(name)).Sub(created[name]).Milliseconds(), s.SandboxOf(name))
 	}
 	if err := s.kubectl(ctx, "get", "sandboxtemplates,swp,sandboxclaims,sandboxes"); err != nil {
 		return err
 	}
-	if err := s.kubectl(ctx, "get", "pods", "-L", labelState); err != nil {
+	if err := s.kubectl(ctx, "get", "pods", "-L", apply.LabelState); err != nil {
 		return err
 	}
 	// Only now, and before the claims not right after the pool was full: a watch
 	// may show a write before its answer has reached the one who counts it.
-	after, err := readWrites(ctx, s.metrics)
+	after, err := s.counted(ctx)
 	if err != nil {
 		return err
 	}
 	fmt.Println("\nWrites by Kiln for three claims and the refill of the pool:")
 	// A pool's status is written a few times a second, however many claims there
 	// are; it is shown apart.
-	status, spent := after.minus(before).of(string(states.Pooler))
-	spent.table(len(warmClaims))
-	fmt.Printf("Beside them, the pool's status was written %.0f times.\n", status.sum())
-	s.perWarm = spent.sum() / float64(len(warmClaims))
+	pooler := func(k world.Counter) bool { return k.Manager == string(states.PoolManager) }
+	spent := after.Less(before)
+	others := spent.Of(func(k world.Counter) bool { return !pooler(k) })
+	table(others, len(warmClaims))
+	fmt.Printf("Beside them, the pool's status was written %d times.\n", spent.Sum(pooler))
+	s.perWarm = float64(others.Sum(everything)) / float64(len(warmClaims))
 	return nil
 }
 
@@ -78,15 +95,19 @@ func (s *story) claim(ctx context.Context) error {
 func (s *story) release(ctx context.Context) error {
 	heading("A claim is deleted")
 	begun := time.Now()
-	held := s.sandboxOf("a")
+	had := s.SandboxOf("a")
+	var left []world.Condition
+	s.Look(func(now *world.Snapshot) {
+		left = append(left, world.Deleted(now.Claims["a"]), world.Deleted(now.Sandboxes[had]), world.Deleted(now.Pods[had]))
+	})
 	if err := s.kubectl(ctx, "delete", "sandboxclaim", "a"); err != nil {
 		return err
 	}
-	if err := s.await(ctx, func(w *world) error { return cmp.Or(w.absent("a", held), w.full(pool)) }); err != nil {
+	if err := s.await(ctx, append(left, full)...); err != nil {
 		return err
 	}
-	timeline(s.since(begun), begun)
-	fmt.Printf("\nSandbox and pod %s are gone; the pool is full.\n", held)
+	s.timeline(begun)
+	fmt.Printf("\nSandbox and pod %s are gone; the pool is full.\n", had)
 	return nil
 }
 
@@ -104,11 +125,11 @@ func (s *story) coldStart(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.await(ctx, func(w *world) error { return w.held("cold", "cold") }); err != nil {
+	if err := s.await(ctx, held(apply.LaunchCold, "cold")); err != nil {
 		return err
 	}
-	timeline(s.since(begun), begun)
+	s.timeline(begun)
 	s.bound++
-	fmt.Printf("\nclaim/cold is Ready after %d ms.\n", s.readyAt("cold").Sub(begun).Milliseconds())
+	fmt.Printf("\nclaim/cold is Ready after %d ms.\n", s.When(world.Told("cold")).Sub(begun).Milliseconds())
 	return s.kubectl(ctx, "get", "sandboxclaims,sandboxes")
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
@@ -10,6 +9,7 @@ import (
 
 	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
 	extensions "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
+	"github.com/kiln-sandbox/kiln/test/world"
 )
 
 // A rollout is one way to follow a template.
@@ -56,7 +56,9 @@ func (s *story) change(ctx context.Context, r rollout) error {
 	if err := s.stock(ctx, r); err != nil {
 		return err
 	}
-	from, old := s.happened(), s.revision()
+	var from int
+	var old string
+	s.Look(func(now *world.Snapshot) { from, old = now.Changes, now.Pools[pool].Status.CurrentRevision })
 	if err := s.kubectl(ctx, "patch", "sandboxtemplate", pool, "--type=json",
 		`--patch=[{"op":"replace","path":"/spec/podTemplate/spec/containers/0/image","value":"python:2"}]`); err != nil {
 		return err
@@ -66,10 +68,10 @@ func (s *story) change(ctx context.Context, r rollout) error {
 		return err
 	}
 	s.bound += len(claims)
-	tale := s.tale(from, old)
+	log := s.log(from, old)
 	fmt.Println()
-	tale.print()
-	said, err := tale.verdict(r, claims)
+	log.print()
+	said, err := log.verdict(r, claims)
 	if err != nil {
 		return err
 	}
@@ -95,7 +97,7 @@ func (s *story) stock(ctx context.Context, r rollout) error {
 	if _, err := s.clients.Pools(namespace).Create(ctx, warm, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	return s.await(ctx, func(w *world) error { return w.full(pool) })
+	return s.await(ctx, full)
 }
 
 // arrive makes a claim whenever a little has happened, and waits until all have
@@ -104,17 +106,37 @@ func (s *story) arrive(ctx context.Context, r rollout) ([]string, error) {
 	var claims []string
 	for i := range arriving {
 		claims = append(claims, fmt.Sprintf("c%d", i+1))
-		seen := s.happened()
+		var seen int
+		s.Look(func(now *world.Snapshot) { seen = now.Changes })
 		if _, err := s.create(ctx, claims[i], pool); err != nil {
 			return nil, err
 		}
-		if err := s.await(ctx, func(*world) error { return s.quiet(seen) }); err != nil {
+		if err := s.await(ctx, happened(seen+pace)); err != nil {
 			return nil, err
 		}
 	}
-	return claims, s.await(ctx, func(w *world) error {
-		return cmp.Or(w.all(claims), w.full(pool), w.followed(r))
-	})
+	return claims, s.await(ctx, world.Told(claims...), full, r.followed)
+}
+
+// pace is how much happens between two claims: less than one claim brings about.
+const pace = 8
+
+// happened holds when so many things have happened.
+func happened(n int) world.Condition {
+	return func(now *world.Snapshot) error {
+		if now.Changes < n {
+			return fmt.Errorf("%d things happened, and not yet %d", now.Changes, n)
+		}
+		return nil
+	}
+}
+
+// followed holds when a pool has gone as far with its template as it will.
+func (r rollout) followed(now *world.Snapshot) error {
+	if p := now.Pools[pool]; p != nil && r.strict && (p.Status.UpdatedReadyReplicas != members || p.Status.StaleReplicas > 0) {
+		return fmt.Errorf("%d members are new and ready, %d have not gone", p.Status.UpdatedReadyReplicas, p.Status.StaleReplicas)
+	}
+	return nil
 }
 
 // sweep takes everything away that a strategy has left.
@@ -130,5 +152,5 @@ func (s *story) sweep(ctx context.Context, claims []string) error {
 	if err := s.clients.Templates(namespace).Delete(ctx, pool, metav1.DeleteOptions{}); err != nil {
 		return err
 	}
-	return s.await(ctx, func(w *world) error { return w.empty() })
+	return s.await(ctx, world.Empty)
 }

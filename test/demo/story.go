@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,15 +10,14 @@ import (
 	"syscall"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
 	"github.com/kiln-sandbox/kiln/crds/client"
 	extensions "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
 	"github.com/kiln-sandbox/kiln/test/cluster"
+	"github.com/kiln-sandbox/kiln/test/world"
 )
 
 const (
@@ -29,7 +27,7 @@ const (
 
 // A story is the demo in progress.
 type story struct {
-	*recorder
+	*world.Recorder
 	cluster *cluster.Cluster
 	clients *client.Clients
 	root    string
@@ -40,7 +38,7 @@ type story struct {
 
 // newStory starts Kiln, and the watches before anything is there to see.
 func newStory(ctx context.Context, c *cluster.Cluster) (*story, error) {
-	s := &story{recorder: newRecorder(), cluster: c}
+	s := &story{Recorder: world.NewRecorder(), cluster: c}
 	var err error
 	if s.root, err = cluster.Root(); err != nil {
 		return nil, err
@@ -59,12 +57,19 @@ func newStory(ctx context.Context, c *cluster.Cluster) (*story, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s, errors.Join(
-		follow(ctx, s.recorder, &corev1.Pod{}, core.CoreV1().Pods(namespace)),
-		follow(ctx, s.recorder, &extensions.SandboxClaim{}, s.clients.Claims(namespace)),
-		follow(ctx, s.recorder, &agents.Sandbox{}, s.clients.Sandboxes(namespace)),
-		follow(ctx, s.recorder, &extensions.SandboxWarmPool{}, s.clients.Pools(namespace)),
-	)
+	_, err = s.Watch(ctx, world.Clients{Core: core, Kiln: s.clients}, namespace)
+	return s, err
+}
+
+// waitTimeout bounds every wait of the story.
+const waitTimeout = time.Minute
+
+// await returns when all conditions hold at once, or says in the end what is
+// missing and how things stand.
+func (s *story) await(ctx context.Context, conditions ...world.Condition) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, waitTimeout, fmt.Errorf("after %s", waitTimeout))
+	defer cancel()
+	return s.Wait(ctx, world.All(conditions...))
 }
 
 // tell plays the chapters in order and returns the last line.
@@ -82,14 +87,14 @@ func (s *story) verdict(ctx context.Context) error {
 	if err := s.legal(); err != nil {
 		return err
 	}
-	all, err := readWrites(ctx, s.metrics)
+	all, err := s.counted(ctx)
 	if err != nil {
 		return err
 	}
-	conflicts, missing := all.sum(conflict), all.sum(notFound)
-	fmt.Printf("\nIn the whole run: %.0f writes, %.0f conflicts, %.0f not found.\n", all.sum(), conflicts, missing)
+	conflicts, missing := all.Sum(world.Result("lost")), all.Sum(world.Result("gone"))
+	fmt.Printf("\nIn the whole run: %d writes, %d conflicts, %d not found.\n", all.Sum(everything), conflicts, missing)
 	if conflicts+missing > 0 {
-		return fmt.Errorf("%.0f conflicts and %.0f not found, where both must be 0", conflicts, missing)
+		return fmt.Errorf("%d conflicts and %d not found, where both must be 0", conflicts, missing)
 	}
 	return nil
 }

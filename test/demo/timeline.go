@@ -2,81 +2,34 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
-	extensions "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
-	"github.com/kiln-sandbox/kiln/states"
+	"github.com/kiln-sandbox/kiln/test/world"
 )
 
-// A move is one change of an object's word, as the watch showed it.
-type move struct {
-	at       time.Time
-	object   string
-	from, to string
-	// said is what happened and who wrote it, in the words of the chart.
-	said string
-	// listed tells that the chart knows the move. It may not happen otherwise.
-	listed bool
-}
-
-// Words for what no chart has: an object that is not there.
-const (
-	absent  = "-"
-	deleted = "gone"
-)
-
-// note adds the move between two words, if they differ.
-func (r *recorder) note(at time.Time, chart states.Chart, name, from, to string, gone bool) {
-	if gone {
-		from, to = to, deleted
-	}
-	if from == to {
-		return
-	}
-	m := move{at: at, object: chart.Kind + "/" + name, from: from, to: to, listed: true}
-	edge, known := chart.Between(states.State(from), states.State(to))
-	switch {
-	case to == deleted:
-		m.said = "deleted"
-	case from == absent:
-		m.said = "created"
-	case known:
-		m.said = fmt.Sprintf("%s by %s", edge.Event, edge.By)
-	default:
-		m.said, m.listed = "AGAINST THE CHART", false
-	}
-	r.moves = append(r.moves, m)
-}
-
-// legal returns an error if any move recorded so far is not in its chart.
-func (r *recorder) legal() error {
-	for _, m := range r.since(time.Time{}) {
-		if !m.listed {
-			return fmt.Errorf("%s moved %s -> %s, which its chart does not list", m.object, m.from, m.to)
+// timeline prints what the watches have shown since a time.
+func (s *story) timeline(zero time.Time) {
+	s.Look(func(now *world.Snapshot) {
+		for _, t := range now.Transitions {
+			if t.At.Before(zero) {
+				continue
+			}
+			when := fmt.Sprintf("+%dms", t.At.Sub(zero).Milliseconds())
+			fmt.Printf("  %7s  %-18s %-8s -> %-8s %s\n", when, t.Chart.Kind+"/"+t.Object.GetName(), t.From, t.To, t.Cause())
 		}
-	}
-	return nil
+	})
 }
 
-func timeline(moves []move, zero time.Time) {
-	for _, m := range moves {
-		when := fmt.Sprintf("+%dms", m.at.Sub(zero).Milliseconds())
-		fmt.Printf("  %7s  %-18s %-8s -> %-8s %s\n", when, m.object, m.from, m.to, m.said)
+// legal returns an error if anything that happened so far breaks a promise.
+func (s *story) legal() (err error) {
+	s.Look(func(now *world.Snapshot) {
+		if i := slices.IndexFunc(now.Transitions, func(t world.Transition) bool { return !t.Legal }); i >= 0 {
+			err = fmt.Errorf("%s", now.Transitions[i])
+		}
+	})
+	if violations := world.Violations(s.History(), nil); err == nil && len(violations) > 0 {
+		err = fmt.Errorf("%s", violations[0])
 	}
-}
-
-func wordOfPod(p *corev1.Pod) string {
-	if p == nil {
-		return absent
-	}
-	return string(states.Pod.Parse(p.Labels[labelState]))
-}
-
-func wordOfClaim(c *extensions.SandboxClaim) string {
-	if c == nil {
-		return absent
-	}
-	return string(states.Claim.Parse(string(c.Status.State)))
+	return err
 }

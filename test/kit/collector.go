@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
+	"github.com/kiln-sandbox/kiln/test/world"
 )
 
 // A Collector is the garbage collector of a world: what belongs to something
@@ -25,8 +26,8 @@ type Collector struct {
 
 func newCollector(w *World) *Collector {
 	c := &Collector{w: w, queue: newQueue[types.UID]()}
-	w.listeners = append(w.listeners, func(change Change) {
-		if change.Gone {
+	w.Listen(func(change world.Change) {
+		if change.Deleted {
 			c.queue.Add(change.Object.GetUID())
 		} else if owner := metav1.GetControllerOf(change.Object); owner != nil {
 			c.queue.Add(owner.UID)
@@ -45,8 +46,8 @@ func (c *Collector) set(paused bool) {
 	c.mu.Lock()
 	c.paused = paused
 	c.mu.Unlock()
-	c.w.Look(func(s *Sight) {
-		for uid := range s.Ended {
+	c.w.Look(func(s *world.Snapshot) {
+		for uid := range s.Deleted {
 			c.queue.Add(uid)
 		}
 	})
@@ -60,11 +61,11 @@ func (c *Collector) step(ctx context.Context, owner types.UID) error {
 	paused := c.paused
 	c.mu.Unlock()
 	var orphans []metav1.Object
-	c.w.Look(func(s *Sight) {
-		if paused || !s.Ended[owner] {
+	c.w.Look(func(s *world.Snapshot) {
+		if paused || !s.Deleted[owner] {
 			return
 		}
-		for _, o := range append(s.all("sandbox"), s.all("pod")...) {
+		for _, o := range append(s.All("sandbox"), s.All("pod")...) {
 			if by := metav1.GetControllerOf(o); by != nil && by.UID == owner && o.GetDeletionTimestamp() == nil {
 				orphans = append(orphans, o)
 			}

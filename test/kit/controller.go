@@ -10,14 +10,19 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kiln-sandbox/kiln/apply"
+	"github.com/kiln-sandbox/kiln/test/world"
 	"github.com/kiln-sandbox/kiln/watch"
 )
 
 // A Controller is the product, in this process: applier, informers and loops,
 // restricted to the namespace of a world.
 type Controller struct {
-	Wire   *Wire
-	Valves *Valves
+	Wire *Wire
+	// Watches are the gates on its watches.
+	Watches *WatchGates
+
+	// Product is the controller itself, to be changed before it runs.
+	Product *watch.Controller
 
 	registry *prometheus.Registry
 	cancel   context.CancelFunc
@@ -25,27 +30,31 @@ type Controller struct {
 	w        *World
 }
 
-// endless is longer than any test: nobody loses patience because a machine is
+// endless is longer than any test: nobody gives up because a machine is
 // slow.
 const endless = time.Hour
 
-// Full has a controller do everything.
-var full = watch.Options{Events: true, Annotate: true, Patience: endless}
+// full has a controller do everything.
+func full() watch.Options {
+	o := watch.DefaultOptions()
+	o.MaxWait = endless
+	return o
+}
 
 // Controller starts a controller with everything switched on, changed by with.
 func (w *World) Controller(with ...func(*watch.Options)) *Controller {
 	return w.controller(nil, with)
 }
 
-// Doomed starts a controller whose wire is prepared before anything runs.
-func (w *World) Doomed(prepare func(*Controller), with ...func(*watch.Options)) *Controller {
+// Prepared starts a controller that is prepared before anything of it runs.
+func (w *World) Prepared(prepare func(*Controller), with ...func(*watch.Options)) *Controller {
 	return w.controller(prepare, with)
 }
 
 // Held starts a controller whose first write of a kind and verb waits at a gate.
 func (w *World) Held(kind, verb string) (c *Controller, gate *Gate) {
 	w.t.Helper()
-	c = w.Doomed(func(c *Controller) { gate = c.Hold(kind, verb) })
+	c = w.Prepared(func(c *Controller) { gate = c.Hold(kind, verb) })
 	return c, gate
 }
 
@@ -58,8 +67,8 @@ func (c *Controller) Hold(kind, verb string) *Gate {
 
 func (w *World) controller(prepare func(*Controller), with []func(*watch.Options)) *Controller {
 	w.t.Helper()
-	c := &Controller{Wire: newWire(w.poke), registry: prometheus.NewRegistry(), w: w}
-	c.Valves = newValves(c.Wire)
+	c := &Controller{Wire: newWire(w.Poke), registry: prometheus.NewRegistry(), w: w}
+	c.Watches = c.Wire.gates
 	w.controllers = append(w.controllers, c)
 	log := w.log.logger(len(w.controllers))
 	applier, err := apply.New(server.config, apply.Options{
@@ -68,17 +77,18 @@ func (w *World) controller(prepare func(*Controller), with []func(*watch.Options
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	opts := full
+	opts := full()
 	opts.Namespace, opts.Log, opts.Metrics = w.Namespace, log, c.registry
 	for _, change := range with {
 		change(&opts)
 	}
 	reads := rest.CopyConfig(server.config)
-	reads.Wrap(c.Valves.wrap)
+	reads.Wrap(c.Watches.wrap)
 	product, err := watch.New(reads, applier, opts)
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	c.Product = product
 	if prepare != nil {
 		prepare(c)
 	}
@@ -97,23 +107,23 @@ func (w *World) controller(prepare func(*Controller), with []func(*watch.Options
 // no answer is heard. It does not wait.
 func (c *Controller) Crash() {
 	c.Wire.cut()
-	c.Valves.burst()
+	c.Watches.retire()
 	c.cancel()
-	c.w.poke()
+	c.w.Poke()
 }
 
 // Stop ends the controller as it ends itself, and waits for it.
 func (c *Controller) Stop() {
-	c.Valves.Open()
+	c.Watches.Open()
 	c.cancel()
 	c.running.Wait()
 	c.Wire.hangUp()
-	c.Valves.hangUp()
+	c.Watches.hangUp()
 }
 
-// Dead wishes for a controller to have crashed.
-func (c *Controller) Dead() Wish {
-	return func(*Sight) error {
+// Dead holds when a controller has crashed.
+func (c *Controller) Dead() world.Condition {
+	return func(*world.Snapshot) error {
 		if !c.Wire.isDead() {
 			return errAlive
 		}
@@ -121,10 +131,9 @@ func (c *Controller) Dead() Wish {
 	}
 }
 
-// Wrote wishes for a controller to have had answers to a number of writes, or to
-// more.
-func (c *Controller) Wrote(kind, verb string, n int) Wish {
-	return func(*Sight) error {
+// Wrote holds when a controller has had answers to a number of writes, or to more.
+func (c *Controller) Wrote(kind, verb string, n int) world.Condition {
+	return func(*world.Snapshot) error {
 		if got := c.Wire.Count(kind, verb); got < n {
 			return fmt.Errorf("the controller has written %s %s %d times, not yet %d", kind, verb, got, n)
 		}
@@ -132,9 +141,9 @@ func (c *Controller) Wrote(kind, verb string, n int) Wish {
 	}
 }
 
-// Settled wishes for a controller to have no write under way.
-func (c *Controller) Settled() Wish {
-	return func(*Sight) error {
+// Settled holds while a controller has no write under way.
+func (c *Controller) Settled() world.Condition {
+	return func(*world.Snapshot) error {
 		for _, one := range c.Wire.Writes() {
 			if one.Ended == 0 {
 				return fmt.Errorf("%s %s %s is under way", one.Kind, one.Verb, one.Name)
@@ -142,4 +151,14 @@ func (c *Controller) Settled() Wish {
 		}
 		return nil
 	}
+}
+
+// Counts are the controller's own counts of its writes.
+func (c *Controller) Counts() world.Counts {
+	c.w.t.Helper()
+	families, err := c.registry.Gather()
+	if err != nil {
+		c.w.t.Fatal(err)
+	}
+	return world.CountsIn(families)
 }

@@ -1,13 +1,13 @@
 // Package kit is what the tests of the suite are built from: a world each, on a
-// real API server, in which controllers are started, killed and lied to.
+// real API server, in which controllers are started, killed and deceived.
 //
 //	func TestMain(m *testing.M) { kit.Main(m) }
 //
 //	func TestWarm(t *testing.T) {
 //		w := kit.New(t)
-//		w.Controller(kit.Plain)
-//		w.Create(kit.Template("t"), kit.Pool("p", 2), kit.Claim("a", "p"))
-//		w.Await(kit.Right("p", 2, "a"))
+//		w.Controller()
+//		w.Create(world.Template("t"), world.Pool("p", 2), world.Claim("a", "p"))
+//		w.Await(world.Converged("p", 2, "a"))
 //	}
 //
 // # Parts
@@ -22,16 +22,17 @@
 // and the server: it knows every write by manager, kind and verb, keeps them in
 // order, and does to them what a Fault says. Crash cuts the wire at once: a dead
 // process writes nothing and hears nothing, though what it has sent may arrive.
+// Its WatchGates hold back what it would learn of a kind.
 //
-// A Recorder watches every object of the namespace from before the first and
-// keeps every change. Resource versions of one etcd are one order over all
-// kinds, so when the test ends the whole history is judged in the order in which
-// it became true: whoever holds a sandbox, what a claim was told, every word
-// that followed another.
+// What happens in a world is recorded, waited for and judged by package world,
+// which knows nothing of tests. This package adds the server, the faults and the
+// *testing.T: Await fails the test, and when the test ends the whole history is
+// judged.
 //
 // # Waiting
 //
-// Nothing sleeps. Await returns when the recorder, or a wire, has seen what the
-// test wishes for, and fails with the world as it stands when that takes
-// unreasonably long.
+// Nothing sleeps. A test waits for what must come in every legal order of events:
+// the recorder has seen whatever the administrator did before the next line is
+// reached, and a watch is held back when the controller is at rest, so that no
+// answer is on its way that would say too much.
 package kit

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/util/workqueue"
+
+	"github.com/kiln-sandbox/kiln/test/world"
 )
 
 // A Kubelet is scheduler and kubelet of a world. Pods become Ready at once,
@@ -25,16 +27,16 @@ type Kubelet struct {
 	free    map[string]bool // those released
 	unready map[string]bool
 	failed  map[string]bool
-	spoilt  map[string]bool // images that never become Ready
+	broken  map[string]bool // images that never become Ready
 	ips     int
 }
 
 func newKubelet(w *World) *Kubelet {
 	k := &Kubelet{
 		w: w, queue: newQueue[string](),
-		free: map[string]bool{}, unready: map[string]bool{}, failed: map[string]bool{}, spoilt: map[string]bool{},
+		free: map[string]bool{}, unready: map[string]bool{}, failed: map[string]bool{}, broken: map[string]bool{},
 	}
-	w.listeners = append(w.listeners, func(c Change) {
+	w.Listen(func(c world.Change) {
 		if p, ok := c.Object.(*corev1.Pod); ok {
 			k.queue.Add(p.Name)
 		}
@@ -66,24 +68,24 @@ func (k *Kubelet) Linger() { k.set(func() { k.lingers = true }) }
 // LetGo lets deleted pods go, those that lingered and all to come.
 func (k *Kubelet) LetGo() { k.set(func() { k.lingers = false }) }
 
-// Blink has a pod lose its readiness, or win it back.
-func (k *Kubelet) Blink(pod string, ready bool) { k.set(func() { k.unready[pod] = !ready }) }
+// SetReady has a pod lose its readiness, or win it back.
+func (k *Kubelet) SetReady(pod string, ready bool) { k.set(func() { k.unready[pod] = !ready }) }
 
 // Fail ends a pod's containers for good.
 func (k *Kubelet) Fail(pod string) { k.set(func() { k.failed[pod] = true }) }
 
-// Spoil keeps the pods of an image from becoming Ready.
-func (k *Kubelet) Spoil(image string) { k.set(func() { k.spoilt[image] = true }) }
+// Break keeps the pods of an image from becoming Ready.
+func (k *Kubelet) Break(image string) { k.set(func() { k.broken[image] = true }) }
 
-// Mend lets the pods of all images become Ready, and those that lost it.
-func (k *Kubelet) Mend() { k.set(func() { clear(k.spoilt); clear(k.unready) }) }
+// Repair lets the pods of all images become Ready, and those that lost it.
+func (k *Kubelet) Repair() { k.set(func() { clear(k.broken); clear(k.unready) }) }
 
 // set changes what is wanted and looks at every pod again.
 func (k *Kubelet) set(change func()) {
 	k.mu.Lock()
 	change()
 	k.mu.Unlock()
-	k.w.Look(func(s *Sight) {
+	k.w.Look(func(s *world.Snapshot) {
 		for name := range s.Pods {
 			k.queue.Add(name)
 		}
@@ -119,7 +121,7 @@ func work[T comparable](ctx context.Context, queue workqueue.TypedRateLimitingIn
 // step brings a pod one request further.
 func (k *Kubelet) step(ctx context.Context, name string) error {
 	var pod *corev1.Pod
-	k.w.Look(func(s *Sight) { pod = s.Pods[name] })
+	k.w.Look(func(s *world.Snapshot) { pod = s.Pods[name] })
 	switch {
 	case pod == nil:
 		return nil
@@ -136,7 +138,7 @@ func (k *Kubelet) step(ctx context.Context, name string) error {
 		}, metav1.CreateOptions{})
 	}
 	phase, ready := k.wants(pod)
-	if phase == pod.Status.Phase && (ready == podIsReady(pod)) {
+	if phase == pod.Status.Phase && (ready == world.IsReady(pod)) {
 		return nil
 	}
 	return k.report(ctx, pod, phase, ready)
@@ -155,7 +157,7 @@ func (k *Kubelet) wants(pod *corev1.Pod) (corev1.PodPhase, bool) {
 	switch {
 	case k.failed[pod.Name]:
 		return corev1.PodFailed, false
-	case k.holding && !k.free[pod.Name], k.spoilt[pod.Spec.Containers[0].Image]:
+	case k.holding && !k.free[pod.Name], k.broken[pod.Spec.Containers[0].Image]:
 		return corev1.PodPending, false
 	}
 	return corev1.PodRunning, !k.unready[pod.Name]
@@ -186,13 +188,4 @@ func (k *Kubelet) address(pod *corev1.Pod) string {
 	defer k.mu.Unlock()
 	k.ips++
 	return fmt.Sprintf("10.0.%d.%d", k.ips/250, k.ips%250+1)
-}
-
-func podIsReady(p *corev1.Pod) bool {
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }

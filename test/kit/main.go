@@ -20,13 +20,13 @@ import (
 	"github.com/kiln-sandbox/kiln/crds/client"
 	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
 	"github.com/kiln-sandbox/kiln/test/cluster"
+	"github.com/kiln-sandbox/kiln/test/world"
 )
 
 // server is the API server of this test binary, as its administrator sees it.
 var server struct {
+	world.Clients
 	config *rest.Config
-	core   kubernetes.Interface
-	kiln   *client.Clients
 	scales scale.ScalesGetter
 }
 
@@ -69,15 +69,15 @@ func connect(cfg *rest.Config) error {
 	server.config = cfg
 	core := rest.CopyConfig(cfg)
 	core.ContentType = runtime.ContentTypeProtobuf // a third of the work of JSON
-	if server.core, err = kubernetes.NewForConfigAndClient(core, h); err != nil {
+	if server.Core, err = kubernetes.NewForConfigAndClient(core, h); err != nil {
 		return err
 	}
-	if server.kiln, err = client.New(cfg, h); err != nil {
+	if server.Kiln, err = client.New(cfg, h); err != nil {
 		return err
 	}
 	kinds := meta.NewDefaultRESTMapper(nil)
 	kinds.Add(ext.SchemeGroupVersion.WithKind("SandboxWarmPool"), meta.RESTScopeNamespace)
 	server.scales, err = scale.NewForConfig(cfg, kinds, dynamic.LegacyAPIPathResolverFunc,
-		scale.NewDiscoveryScaleKindResolver(server.core.Discovery()))
+		scale.NewDiscoveryScaleKindResolver(server.Core.Discovery()))
 	return err
 }

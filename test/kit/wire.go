@@ -16,8 +16,9 @@ import (
 // A Wire is between one controller and the server. It keeps every write, in
 // order, and makes the faults that a test asks for.
 type Wire struct {
-	poke func()
-	dead chan struct{}
+	poke  func()
+	dead  chan struct{}
+	gates *WatchGates // on the watches of the same controller
 
 	mu     sync.Mutex
 	writes []*Write
@@ -25,9 +26,9 @@ type Wire struct {
 	under  []http.RoundTripper
 }
 
-// moments counts what happens on all wires, so that it is known of any two writes
-// whether one was over before the other began.
-var moments atomic.Int64
+// logicalClock ticks at whatever happens on all wires, so that it is known of any
+// two writes whether one was over before the other began.
+var logicalClock atomic.Int64
 
 // A Fault is something that goes wrong with one write.
 type Fault struct {
@@ -36,7 +37,7 @@ type Fault struct {
 	// Skip is how many of them pass before.
 	Skip int
 	// Do is what happens.
-	Do Deed
+	Do Behaviour
 }
 
 type fault struct {
@@ -53,20 +54,17 @@ func On(kind, verb string) func(Write) bool {
 // Any matches every write.
 func Any(Write) bool { return true }
 
-func newWire(poke func()) *Wire { return &Wire{poke: poke, dead: make(chan struct{})} }
+func newWire(poke func()) *Wire {
+	w := &Wire{poke: poke, dead: make(chan struct{})}
+	w.gates = newWatchGates(w)
+	return w
+}
 
 // Inject arms a fault. It happens once.
 func (w *Wire) Inject(f Fault) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.faults = append(w.faults, &fault{Fault: f, left: f.Skip})
-}
-
-// Struck reports whether every fault that was armed has happened.
-func (w *Wire) Struck() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return !slices.ContainsFunc(w.faults, func(f *fault) bool { return !f.done })
 }
 
 // Writes returns every write so far, in the order in which they began.
@@ -147,17 +145,23 @@ func (w *Wire) write(next http.RoundTripper, r *http.Request) (*http.Response, e
 		return nil, fmt.Errorf("read a write: %w", err)
 	}
 	c, do := w.begin(&call{wire: w, request: r, next: next, write: &one})
-	answer, err := w.heard(do(c))
+	answer, err := do(c)
+	sent := logicalClock.Add(1)
+	w.gates.pass(one.resource, true, r.Context().Done())
+	if r.Context().Err() == nil {
+		w.gates.through(one.resource, "the answer to a write", true, sent)
+	}
+	answer, err = w.heard(answer, err)
 	w.end(c, answer)
 	return answer, err
 }
 
 // begin notes a write and finds what happens to it.
-func (w *Wire) begin(c *call) (*call, Deed) {
+func (w *Wire) begin(c *call) (*call, Behaviour) {
 	defer w.poke()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c.write.Begun = moments.Add(1)
+	c.write.Begun = logicalClock.Add(1)
 	w.writes = append(w.writes, c.write)
 	for _, f := range w.faults {
 		if f.done || !f.On(*c.write) {
@@ -177,7 +181,7 @@ func (w *Wire) end(c *call, answer *http.Response) {
 	defer w.poke()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c.write.Ended, c.write.Sent = moments.Add(1), c.sent
+	c.write.Ended, c.write.Sent = logicalClock.Add(1), c.sent
 	if answer != nil {
 		c.write.Code = answer.StatusCode
 	}

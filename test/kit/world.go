@@ -7,17 +7,23 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	typedcore "k8s.io/client-go/kubernetes/typed/core/v1"
 
-	"github.com/kiln-sandbox/kiln/crds/client"
+	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
+	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
+	"github.com/kiln-sandbox/kiln/test/world"
 )
+
+// waitTimeout is how long a world may take to fulfil a condition. It is no measure
+// of anything: only a world that will never get there takes that long.
+const waitTimeout = 2 * time.Minute
 
 // A World is one namespace, with everyone who lives in it.
 type World struct {
-	*Recorder
+	*world.Recorder
 	Kubelet   *Kubelet
 	Collector *Collector
 	// Namespace is its name.
@@ -25,7 +31,7 @@ type World struct {
 
 	t           *testing.T
 	ctx         context.Context
-	log         *lines
+	log         *logBuffer
 	controllers []*Controller
 }
 
@@ -34,18 +40,21 @@ type World struct {
 func New(t *testing.T) *World {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	ns, err := server.core.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{
+	ns, err := server.Core.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &World{Namespace: ns.Name, t: t, ctx: ctx, log: &lines{}}
-	w.Recorder = newRecorder(t)
+	w := &World{Recorder: world.NewRecorder(), Namespace: ns.Name, t: t, ctx: ctx, log: &logBuffer{}}
 	w.Kubelet = newKubelet(w)
 	w.Collector = newCollector(w)
+	ended, err := w.Watch(ctx, server.Clients, w.Namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var running sync.WaitGroup
-	w.watch(ctx, &running)
+	running.Go(ended)
 	running.Go(func() { w.Kubelet.run(ctx) })
 	running.Go(func() { w.Collector.run(ctx) })
 	t.Cleanup(func() {
@@ -60,87 +69,112 @@ func New(t *testing.T) *World {
 func (w *World) end() {
 	for _, c := range w.controllers {
 		c.Stop()
+		for _, leak := range c.Watches.leaks() {
+			w.t.Error(leak)
+		}
 	}
 	if !w.t.Failed() {
-		w.Await(w.caughtUp())
+		all, err := w.CaughtUp(w.ctx, server.Clients, w.Namespace)
+		if err != nil {
+			w.t.Error(err)
+			return
+		}
+		w.Await(all)
 	}
-	for _, wrong := range w.Wrongs(w.told()) {
-		w.t.Error(wrong)
+	for _, violation := range world.Violations(w.History(), w.deletions()) {
+		w.t.Error(violation)
 	}
 	if w.t.Failed() {
 		w.t.Logf("the log of the controllers:\n%s", w.log)
-		w.t.Logf("what happened:\n%s", changes(w.History()))
+		w.t.Logf("what happened:\n%s", world.Text(w.History()))
 		for i, c := range w.controllers {
 			w.t.Logf("what controller %d wrote:\n%s", i+1, c.Wire)
 		}
 	}
 }
 
-// told lists what was deleted by whom: every delete that a controller sent.
-func (w *World) told() []Write {
-	var all []Write
+// deletions are the deletes that the controllers sent.
+func (w *World) deletions() (all []world.Deletion) {
 	for _, c := range w.controllers {
 		for _, one := range c.Wire.Writes() {
 			if one.Verb == "delete" && one.Sent {
-				all = append(all, one)
+				all = append(all, world.Deletion{Kind: one.Kind, Name: one.Name, UID: one.UID})
 			}
 		}
 	}
 	return all
 }
 
-// The administrator's clients in the world's namespace.
-
-// Pods is the client of pods.
-func (w *World) Pods() typedcore.PodInterface { return server.core.CoreV1().Pods(w.Namespace) }
-
-// Sandboxes is the client of sandboxes.
-func (w *World) Sandboxes() *client.Sandboxes { return server.kiln.Sandboxes(w.Namespace) }
-
-// Claims is the client of claims.
-func (w *World) Claims() *client.Claims { return server.kiln.Claims(w.Namespace) }
-
-// Pools is the client of pools.
-func (w *World) Pools() *client.Pools { return server.kiln.Pools(w.Namespace) }
-
-// Templates is the client of templates.
-func (w *World) Templates() *client.Templates { return server.kiln.Templates(w.Namespace) }
-
-// Events lists the Events about an object, by its name, whose reason is given.
-func (w *World) Events(about, reason string) int {
+// Await returns when one condition after the other has held, and fails the test
+// with the world as it stands when that takes unreasonably long.
+func (w *World) Await(conditions ...world.Condition) {
 	w.t.Helper()
-	all, err := server.core.EventsV1().Events(w.Namespace).List(w.ctx, metav1.ListOptions{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	n := 0
-	for _, e := range all.Items {
-		if e.Regarding.Name == about && e.Reason == reason {
-			n++
+	for _, condition := range conditions {
+		ctx, cancel := context.WithTimeoutCause(context.Background(), waitTimeout, fmt.Errorf("waited for %s", waitTimeout))
+		err := w.Wait(ctx, condition)
+		cancel()
+		if err != nil {
+			w.t.Fatal(err)
 		}
 	}
-	return n
 }
 
-// lines keep what is logged until somebody wants to read it.
-type lines struct {
+// Pod is a pod as it was last seen.
+func (w *World) Pod(name string) (pod *corev1.Pod) {
+	w.t.Helper()
+	w.Look(func(s *world.Snapshot) { pod = s.Pods[name] })
+	return there(w, pod, name)
+}
+
+// Sandbox is a sandbox as it was last seen.
+func (w *World) Sandbox(name string) (sandbox *agents.Sandbox) {
+	w.t.Helper()
+	w.Look(func(s *world.Snapshot) { sandbox = s.Sandboxes[name] })
+	return there(w, sandbox, name)
+}
+
+// Claim is a claim as it was last seen.
+func (w *World) Claim(name string) (claim *ext.SandboxClaim) {
+	w.t.Helper()
+	w.Look(func(s *world.Snapshot) { claim = s.Claims[name] })
+	return there(w, claim, name)
+}
+
+// Pool is a pool as it was last seen.
+func (w *World) Pool(name string) (pool *ext.SandboxWarmPool) {
+	w.t.Helper()
+	w.Look(func(s *world.Snapshot) { pool = s.Pools[name] })
+	return there(w, pool, name)
+}
+
+func there[T comparable](w *World, o T, name string) T {
+	w.t.Helper()
+	var none T
+	if o == none {
+		w.t.Fatalf("there is no %T %s", o, name)
+	}
+	return o
+}
+
+// A logBuffer keeps what is logged until somebody wants to read it.
+type logBuffer struct {
 	mu   sync.Mutex
 	text strings.Builder
 }
 
-func (l *lines) Write(p []byte) (int, error) {
+func (l *logBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.Write(p)
 }
 
-func (l *lines) String() string {
+func (l *logBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
 }
 
-func (l *lines) logger(controller int) *slog.Logger {
+func (l *logBuffer) logger(controller int) *slog.Logger {
 	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug})).
 		With("controller", fmt.Sprint(controller))
 }

@@ -21,7 +21,7 @@ type Write struct {
 	Manager string
 	// Kind is the lower-case kind, with status behind it for that subresource.
 	Kind string
-	// Verb is the word that the write puts on a pod or a claim, or what else it
+	// Verb is the state that the write gives a pod or a claim, or what else it
 	// does: create, cold, adopt, refuse, retire, delete, record, report, label, event.
 	Verb string
 	Name string
@@ -31,7 +31,10 @@ type Write struct {
 	// Owner is the controller reference that it writes.
 	Owner *metav1.OwnerReference
 
-	// Begun and Ended are moments: the write was asked for, and it was answered.
+	resource string // in the plural, as in its URL
+
+	// Begun and Ended are on the logical clock: the write was asked for, and it was
+	// answered.
 	Begun, Ended int64
 	// Sent: the server got it. Code is what it answered, or 0 when the answer was
 	// lost.
@@ -55,6 +58,7 @@ type body struct {
 	Preconditions *metav1.Preconditions `json:"preconditions"`
 }
 
+// kinds are the kinds by their resources.
 var kinds = map[string]string{
 	"pods": "pod", "sandboxes": "sandbox", "sandboxclaims": "claim",
 	"sandboxwarmpools": "pool", "sandboxtemplates": "template", "events": "event",
@@ -68,7 +72,7 @@ func read(r *http.Request) (Write, error) {
 	for i, p := range parts[at:] {
 		switch i {
 		case 0:
-			w.Kind = kinds[p]
+			w.Kind, w.resource = kinds[p], p
 		case 1:
 			w.Name = p
 		case 2:
@@ -108,7 +112,7 @@ func (b body) verb(method string, w Write) string {
 	case w.Kind == "template":
 		return "label"
 	case w.Kind == "claim":
-		return "record"
+		return "annotate"
 	case w.Kind == "claimstatus" && len(b.Status.RefusedSandboxes) > 0:
 		return "refuse"
 	case w.Kind == "claimstatus":
@@ -121,12 +125,12 @@ func (b body) verb(method string, w Write) string {
 		return "create"
 	case w.Kind == "pod":
 		return b.Metadata.Labels[apply.LabelState]
-	case b.Metadata.Annotations[apply.NoteRetired] != "":
+	case b.Metadata.Annotations[apply.AnnotationRetired] != "":
 		return "retire"
 	case byClaim:
 		return "adopt"
 	}
-	return "notepod"
+	return "annotate"
 }
 
 // Claim is the UID of the claim that a write makes the owner, if it does.

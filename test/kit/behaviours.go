@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kiln-sandbox/kiln/test/world"
 )
 
 // A call is one write on its way.
@@ -21,8 +23,8 @@ type call struct {
 	sent    bool
 }
 
-// A Deed is what happens to a write on its way.
-type Deed func(*call) (*http.Response, error)
+// A Behaviour is what happens to a write on its way.
+type Behaviour func(*call) (*http.Response, error)
 
 // Deliver is what happens when nothing goes wrong.
 func Deliver(c *call) (*http.Response, error) {
@@ -53,7 +55,7 @@ func deliver(c *call) error {
 }
 
 // Answer has the server refuse the write with a code.
-func Answer(code int, reason metav1.StatusReason) Deed {
+func Answer(code int, reason metav1.StatusReason) Behaviour {
 	return func(c *call) (*http.Response, error) {
 		raw, err := json.Marshal(metav1.Status{
 			TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
@@ -70,7 +72,7 @@ func Answer(code int, reason metav1.StatusReason) Deed {
 }
 
 // Busy has the server say that it has too much to do, and when to come again.
-func Busy(seconds int) Deed {
+func Busy(seconds int) Behaviour {
 	answer := Answer(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests)
 	return func(c *call) (*http.Response, error) {
 		r, err := answer(c)
@@ -90,9 +92,9 @@ type Gate struct {
 // NewGate returns a gate that is shut.
 func NewGate() *Gate { return &Gate{came: make(chan struct{}), open: make(chan struct{})} }
 
-// Reached wishes for a write to stand before the gate.
-func (g *Gate) Reached() Wish {
-	return func(*Sight) error {
+// Reached holds when a write stands before the gate.
+func (g *Gate) Reached() world.Condition {
+	return func(*world.Snapshot) error {
 		select {
 		case <-g.came:
 			return nil
@@ -106,7 +108,7 @@ func (g *Gate) Reached() Wish {
 func (g *Gate) Open() { close(g.open) }
 
 // Hold keeps a write before a gate.
-func Hold(g *Gate) Deed {
+func Hold(g *Gate) Behaviour {
 	return func(c *call) (*http.Response, error) {
 		g.once.Do(func() { close(g.came) })
 		c.wire.poke()
@@ -122,7 +124,7 @@ func Hold(g *Gate) Deed {
 }
 
 // CrashBefore kills the controller when it is about to send the write.
-func CrashBefore(on *Controller) Deed {
+func CrashBefore(on *Controller) Behaviour {
 	return func(*call) (*http.Response, error) {
 		on.Crash()
 		return nil, errDead
@@ -130,7 +132,7 @@ func CrashBefore(on *Controller) Deed {
 }
 
 // CrashAfter kills the controller when the server has done the write.
-func CrashAfter(on *Controller) Deed {
+func CrashAfter(on *Controller) Behaviour {
 	return func(c *call) (*http.Response, error) {
 		err := deliver(c)
 		on.Crash()
@@ -142,7 +144,7 @@ func CrashAfter(on *Controller) Deed {
 }
 
 // DoneBut has the write done, and another answer given.
-func DoneBut(answer Deed) Deed {
+func DoneBut(answer Behaviour) Behaviour {
 	return func(c *call) (*http.Response, error) {
 		if err := deliver(c); err != nil {
 			return nil, err

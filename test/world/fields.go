@@ -1,4 +1,4 @@
-package kit
+package world
 
 import (
 	"bytes"
@@ -37,15 +37,13 @@ func OwnersOf(o metav1.Object, field ...any) []string {
 	return managers
 }
 
-// WritersOf lists the managers that own an object's word.
-func WritersOf(o metav1.Object) []string {
+// StateManagers lists the managers that own an object's state.
+func StateManagers(o metav1.Object) []string {
 	if _, ok := o.(*corev1.Pod); ok {
 		return OwnersOf(o, "metadata", "labels", apply.LabelState)
 	}
 	return OwnersOf(o, "status", "state")
 }
-
-func writersOf(o metav1.Object) string { return strings.Join(WritersOf(o), ",") }
 
 // byHand reports whether what these managers own was put there, or taken away, by
 // somebody who is not Kiln.

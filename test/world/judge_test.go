@@ -1,4 +1,4 @@
-package kit
+package world
 
 import (
 	"fmt"
@@ -22,22 +22,22 @@ func box(owner, retired string) metav1.Object {
 		s.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: uid, UID: types.UID(uid), Controller: &yes}}
 	}
 	if retired != "" {
-		s.Annotations = map[string]string{apply.NoteRetired: retired}
+		s.Annotations = map[string]string{apply.AnnotationRetired: retired}
 	}
 	return s
 }
 
-// claim is a claim in a state, told of a sandbox by kiln-claim.
-func claim(name, state, sandbox string) metav1.Object {
+// claimTold is a claim in a state, told of a sandbox by kiln-claim.
+func claimTold(name, state, sandbox string) metav1.Object {
 	c := &ext.SandboxClaim{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
 	c.Status.State, c.Status.SandboxStatus.Name = ext.State(state), sandbox
 	c.ManagedFields = by("kiln-claim", `{"f:status":{"f:state":{},"f:sandbox":{"f:name":{}}}}`)
 	return c
 }
 
-// podBy is the pod s with a word that a manager owns.
-func podBy(manager, word string) metav1.Object {
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "s", UID: "pod", Labels: map[string]string{apply.LabelState: word}}}
+// podBy is the pod s with a state that a manager owns.
+func podBy(manager, state string) metav1.Object {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "s", UID: "pod", Labels: map[string]string{apply.LabelState: state}}}
 	p.ManagedFields = by(manager, fmt.Sprintf(`{"f:metadata":{"f:labels":{"f:%s":{}}}}`, apply.LabelState))
 	return p
 }
@@ -46,28 +46,28 @@ func by(manager, fields string) []metav1.ManagedFieldsEntry {
 	return []metav1.ManagedFieldsEntry{{Manager: manager, FieldsV1: metav1.NewFieldsV1(fields)}}
 }
 
-func TestTheJudgeFindsEveryWrong(t *testing.T) {
+func TestTheJudgeFindsEveryViolation(t *testing.T) {
 	pooled, taken, other := box("SandboxWarmPool/p", ""), box("SandboxClaim/a", ""), box("SandboxClaim/b", "")
 	born, ready := podBy("kiln-pod", "warming"), podBy("kiln-state", "ready")
-	told := claim("a", "bound", "s")
+	told := claimTold("a", "bound", "s")
 	for _, row := range []struct {
-		name    string
-		history []metav1.Object
-		wrong   string
+		name      string
+		history   []metav1.Object
+		violation string
 	}{
-		{"a warm claim is fine", []metav1.Object{pooled, born, ready, claim("a", "", ""), taken, told, podBy("kiln-state", "binding"), podBy("kiln-state", "bound")}, ""},
+		{"a warm claim is fine", []metav1.Object{pooled, born, ready, claimTold("a", "", ""), taken, told, podBy("kiln-state", "binding"), podBy("kiln-state", "bound")}, ""},
 		{"a sandbox goes from one claim to another", []metav1.Object{pooled, taken, other}, "it left the claim"},
 		{"a sandbox goes back to its pool", []metav1.Object{pooled, taken, pooled}, "it left the claim"},
 		{"a told sandbox is retired", []metav1.Object{pooled, taken, told, box("SandboxClaim/a", "surplus")}, "it was retired"},
 		{"a twin nobody was told of is retired", []metav1.Object{pooled, taken, box("SandboxClaim/a", "surplus")}, ""},
 		{"a claim is told of another's sandbox", []metav1.Object{pooled, other, told}, "not its own"},
 		{"a claim is told before it has it", []metav1.Object{pooled, told, taken}, "not its own"},
-		{"a claim is told of two", []metav1.Object{pooled, taken, told, claim("a", "bound", "r")}, "and now of \"r\""},
-		{"a claim is told of nothing and lives on", []metav1.Object{pooled, taken, told, claim("a", "bound", "")}, "now of nothing"},
-		{"a claim that is lost", []metav1.Object{pooled, claim("a", "", ""), taken, told, claim("a", "stale", "")}, ""},
-		{"a claim goes back", []metav1.Object{claim("a", "warming", ""), claim("a", "binding", "")}, "no edge"},
+		{"a claim is told of two", []metav1.Object{pooled, taken, told, claimTold("a", "bound", "r")}, "and now of \"r\""},
+		{"a claim is told of nothing and lives on", []metav1.Object{pooled, taken, told, claimTold("a", "bound", "")}, "now of nothing"},
+		{"a claim that is lost", []metav1.Object{pooled, claimTold("a", "", ""), taken, told, claimTold("a", "stale", "")}, ""},
+		{"a claim goes back", []metav1.Object{claimTold("a", "warming", ""), claimTold("a", "binding", "")}, "no edge"},
 		{"a pod is born ready", []metav1.Object{podBy("kiln-pod", "ready")}, "born ready"},
-		{"a pod skips a word", []metav1.Object{born, ready, podBy("kiln-state", "bound")}, "no edge"},
+		{"a pod skips a state", []metav1.Object{born, podBy("kiln-state", "binding"), podBy("kiln-state", "ready")}, "no edge"},
 		{"a pod is moved by the wrong manager", []metav1.Object{born, podBy("kiln-pod", "ready")}, "by [kiln-pod]"},
 		{"a hand is not judged", []metav1.Object{born, ready, podBy("hand", "bound")}, ""},
 	} {
@@ -76,9 +76,9 @@ func TestTheJudgeFindsEveryWrong(t *testing.T) {
 			for i, o := range row.history {
 				history = append(history, Change{Object: o, Version: uint64(i + 1)})
 			}
-			wrongs := strings.Join(judgeAll(history, nil), "\n")
-			if row.wrong == "" && wrongs != "" || !strings.Contains(wrongs, row.wrong) {
-				t.Errorf("got %q, want %q in it", wrongs, row.wrong)
+			found := strings.Join(Violations(history, nil), "\n")
+			if row.violation == "" && found != "" || !strings.Contains(found, row.violation) {
+				t.Errorf("got %q, want %q in it", found, row.violation)
 			}
 		})
 	}
@@ -86,11 +86,11 @@ func TestTheJudgeFindsEveryWrong(t *testing.T) {
 
 func TestTheJudgeFindsADeleteOfWhatWasNotRetired(t *testing.T) {
 	history := []Change{{Object: box("SandboxWarmPool/p", ""), Version: 1}}
-	if len(judgeAll(history, []Write{{Kind: "sandbox", Name: "s", UID: "s"}})) != 1 {
+	if len(Violations(history, []Deletion{{Kind: "sandbox", Name: "s", UID: "s"}})) != 1 {
 		t.Error("it was not found")
 	}
 	history = append(history, Change{Object: box("SandboxWarmPool/p", "surplus"), Version: 2})
-	if len(judgeAll(history, []Write{{Kind: "sandbox", Name: "s", UID: "s"}})) != 0 {
+	if len(Violations(history, []Deletion{{Kind: "sandbox", Name: "s", UID: "s"}})) != 0 {
 		t.Error("it was found where there is none")
 	}
 }

@@ -1,6 +1,7 @@
-package kit
+package world
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -39,15 +40,15 @@ func Claim(name, pool string, with ...func(*ext.SandboxClaim)) *ext.SandboxClaim
 	return c
 }
 
-// Labelled has a claim add a label to its pod.
-func Labelled(key, value string) func(*ext.SandboxClaim) {
+// WithLabel has a claim add a label to its pod.
+func WithLabel(key, value string) func(*ext.SandboxClaim) {
 	return func(c *ext.SandboxClaim) {
 		put(&c.Spec.AdditionalPodMetadata.Labels, key, value)
 	}
 }
 
-// Annotated has a claim add an annotation to its pod.
-func Annotated(key, value string) func(*ext.SandboxClaim) {
+// WithAnnotation has a claim add an annotation to its pod.
+func WithAnnotation(key, value string) func(*ext.SandboxClaim) {
 	return func(c *ext.SandboxClaim) {
 		put(&c.Spec.AdditionalPodMetadata.Annotations, key, value)
 	}
@@ -65,6 +66,14 @@ func Sandbox(name string) *agents.Sandbox {
 	return &agents.Sandbox{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       agents.SandboxSpec{PodTemplate: agents.PodTemplate{Spec: raw(podSpec)}},
+	}
+}
+
+// Pod is a pod that no controller made.
+func Pod(name string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "image"}}},
 	}
 }
 
