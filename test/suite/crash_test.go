@@ -5,42 +5,43 @@ import (
 
 	"github.com/kiln-sandbox/kiln/states"
 	"github.com/kiln-sandbox/kiln/test/kit"
+	"github.com/kiln-sandbox/kiln/test/world"
 )
 
-// A plot is a short story in which a controller dies: it is told until the
+// A scenario is a short story in which a controller dies: it runs until the
 // controller is dead, and another one brings it to its end.
-type plot struct {
+type scenario struct {
 	size   int32 // of the pool, in the end
 	claims []string
-	tell   func(w *kit.World, dead kit.Wish)
+	run    func(w *kit.World, dead world.Condition)
 }
 
-// The plots. Each goes on as soon as the controller has done its part, or is
+// The scenarios. Each goes on as soon as the controller has done its part, or is
 // dead.
 var (
-	warm = plot{2, []string{"a"}, func(w *kit.World, dead kit.Wish) {
-		w.Create(kit.Template("t"), kit.Pool("p", 2))
-		w.Await(kit.Either(dead, kit.Full("p", 2)))
-		w.Create(kit.Claim("a", "p"))
+	warm = scenario{2, []string{"a"}, func(w *kit.World, dead world.Condition) {
+		w.Create(world.Template("t"), world.Pool("p", 2))
+		w.Await(world.Either(dead, world.Full("p", 2)))
+		w.Create(world.Claim("a", "p"))
 	}}
-	own = plot{0, []string{"a"}, func(w *kit.World, dead kit.Wish) {
+	own = scenario{0, []string{"a"}, func(w *kit.World, dead world.Condition) {
 		w.Kubelet.Hold()
-		w.Create(kit.Template("t"), kit.Pool("p", 0), kit.Claim("a", "p"))
-		w.Await(kit.Either(dead, kit.Words("a", states.Warming)))
+		w.Create(world.Template("t"), world.Pool("p", 0), world.Claim("a", "p"))
+		w.Await(world.Either(dead, world.HasState("a", states.Warming)))
 		w.Kubelet.Release()
 	}}
-	shrink = plot{1, nil, func(w *kit.World, dead kit.Wish) {
-		w.Create(kit.Template("t"), kit.Pool("p", 2))
-		w.Await(kit.Either(dead, kit.Full("p", 2)))
+	shrink = scenario{1, nil, func(w *kit.World, dead world.Condition) {
+		w.Create(world.Template("t"), world.Pool("p", 2))
+		w.Await(world.Either(dead, world.Full("p", 2)))
 		w.Scale("p", 1)
 	}}
 )
 
-// deaths are the writes at which a controller dies, by name: every write there
+// crashes are the writes at which a controller dies, by name: every write there
 // is on the way of a claim, and of a pool.
-var deaths = []struct {
+var crashes = []struct {
 	name, kind, verb string
-	plot             plot
+	scenario         scenario
 }{
 	{"label the template", "template", "label", warm},
 	{"create a member", "sandbox", "create", warm},
@@ -49,18 +50,17 @@ var deaths = []struct {
 	{"warmed", "pod", "ready", warm},
 	{"report the pool", "poolstatus", "report", warm},
 	{"adopt", "sandbox", "adopt", warm},
-	{"record", "claim", "record", warm},
 	{"bound", "claimstatus", "bound", warm},
-	{"reserved", "pod", "binding", warm},
-	{"confirmed", "pod", "bound", warm},
+	{"handed", "pod", "bound", warm},
+	{"annotate", "claim", "annotate", warm},
 	{"the Event", "event", "event", warm},
 	{"cold create", "sandbox", "cold", own},
-	{"cold record", "claim", "record", own},
+	{"cold annotate", "claim", "annotate", own},
 	{"coldstart", "claimstatus", "warming", own},
 	{"create a pod for a claim", "pod", "create", own},
 	{"report a claim's own sandbox", "sandboxstatus", "report", own},
 	{"cold bound", "claimstatus", "bound", own},
-	{"handed", "pod", "bound", own},
+	{"cold handed", "pod", "bound", own},
 	{"retire", "sandbox", "retire", shrink},
 	{"retired", "pod", "stale", shrink},
 	{"delete", "sandbox", "delete", shrink},
@@ -69,25 +69,49 @@ var deaths = []struct {
 func TestAControllerDiesAndTheNextOneFinishes(t *testing.T) {
 	for _, when := range []struct {
 		name string
-		deed func(*kit.Controller) kit.Deed
+		does func(*kit.Controller) kit.Behaviour
 	}{
 		{"right after the write is done", kit.CrashAfter},
 		{"right before the write is sent", kit.CrashBefore},
 	} {
-		for _, row := range deaths {
+		for _, row := range crashes {
 			t.Run(row.name+"/"+when.name, func(t *testing.T) {
 				t.Parallel()
 				w := kit.New(t)
-				first := w.Doomed(func(c *kit.Controller) {
-					c.Wire.Inject(kit.Fault{On: kit.On(row.kind, row.verb), Do: when.deed(c)})
+				first := w.Prepared(func(c *kit.Controller) {
+					c.Wire.Inject(kit.Fault{On: kit.On(row.kind, row.verb), Do: when.does(c)})
 				})
-				row.plot.tell(w, first.Dead())
+				row.scenario.run(w, first.Dead())
 				w.Await(first.Dead())
 				w.Controller()
-				w.Await(kit.Right("p", int(row.plot.size), row.plot.claims...), kit.Noted(row.plot.claims...))
-				keptItsSandbox(t, w, row.plot.claims...)
+				w.Await(world.Converged("p", int(row.scenario.size), row.scenario.claims...), world.Annotated(row.scenario.claims...))
+				keptItsSandbox(t, w, row.scenario.claims...)
 			})
 		}
+	}
+}
+
+// A hand-over that takes longer shows on the pod. The first leader dies when it has
+// adopted the sandbox; the second is kept from telling the claim, and dies at the
+// write that says so.
+func TestAControllerDiesInAHandOverThatTakesLonger(t *testing.T) {
+	for name, does := range map[string]func(*kit.Controller) kit.Behaviour{
+		"reserved/right after the write is done": kit.CrashAfter, "reserved/right before the write is sent": kit.CrashBefore,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, first := started(t, 2)
+			first.Wire.Inject(kit.Fault{On: kit.On("sandbox", "adopt"), Do: kit.CrashAfter(first)})
+			w.Create(world.Claim("a", "p"))
+			w.Await(first.Dead())
+			second := w.Prepared(func(c *kit.Controller) {
+				c.Hold("claimstatus", "bound")
+				c.Wire.Inject(kit.Fault{On: kit.On("pod", "binding"), Do: does(c)})
+			})
+			w.Await(second.Dead())
+			w.Controller()
+			w.Await(world.Converged("p", 2, "a"), world.Annotated("a"))
+			keptItsSandbox(t, w, "a")
+		})
 	}
 }
 
@@ -96,15 +120,15 @@ func TestAControllerDiesAndTheNextOneFinishes(t *testing.T) {
 func TestThreeControllersDieOneAfterAnotherInOneHandOver(t *testing.T) {
 	w, first := started(t, 2)
 	first.Stop()
-	w.Create(kit.Claim("a", "p"))
-	for _, at := range []struct{ kind, verb string }{{"sandbox", "adopt"}, {"claimstatus", "bound"}, {"pod", "binding"}} {
-		c := w.Doomed(func(c *kit.Controller) {
+	w.Create(world.Claim("a", "p"))
+	for _, at := range []struct{ kind, verb string }{{"sandbox", "adopt"}, {"claimstatus", "bound"}, {"pod", "bound"}} {
+		c := w.Prepared(func(c *kit.Controller) {
 			c.Wire.Inject(kit.Fault{On: kit.On(at.kind, at.verb), Do: kit.CrashAfter(c)})
 		})
-		w.Await(kit.Either(c.Dead(), kit.Right("p", 2, "a"))) // the one before may have got further
+		w.Await(world.Either(c.Dead(), world.Converged("p", 2, "a"))) // the one before may have got further
 	}
 	w.Controller()
-	w.Await(kit.Right("p", 2, "a"), kit.Noted("a"))
+	w.Await(world.Converged("p", 2, "a"), world.Annotated("a"))
 	keptItsSandbox(t, w, "a")
 }
 
@@ -112,6 +136,6 @@ func TestThreeControllersDieOneAfterAnotherInOneHandOver(t *testing.T) {
 func keptItsSandbox(t *testing.T, w *kit.World, claims ...string) {
 	t.Helper()
 	for _, claim := range claims {
-		same(t, w.EverHeld(claim), told(w, claim))
+		same(t, w.EverHeld(w.Claim(claim).UID), w.SandboxOf(claim))
 	}
 }

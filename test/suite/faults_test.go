@@ -8,12 +8,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kiln-sandbox/kiln/test/kit"
+	"github.com/kiln-sandbox/kiln/test/world"
 )
 
 // What can go wrong with a write.
 var faults = []struct {
 	name string
-	deed kit.Deed
+	does kit.Behaviour
 }{
 	{"its answer is lost", kit.LoseAnswer},
 	{"it is lost", kit.Drop},
@@ -40,7 +41,7 @@ func TestOneFaultAtAnyWriteOfTwoClaimsChangesNothing(t *testing.T) {
 		for i := range writes {
 			t.Run(fmt.Sprintf("%s/write %d", fault.name, i+1), func(t *testing.T) {
 				t.Parallel()
-				w, _ := twoClaims(t, &kit.Fault{On: kit.Any, Skip: i, Do: fault.deed})
+				w, _ := twoClaims(t, &kit.Fault{On: kit.Any, Skip: i, Do: fault.does})
 				keptItsSandbox(t, w, "a", "b")
 				if most := w.MostMembers(w.Pool("p").UID); most > 2+1 {
 					t.Errorf("the pool had %d members at once; 2 are wanted, and 1 was in doubt", most)
@@ -54,15 +55,15 @@ func TestOneFaultAtAnyWriteOfTwoClaimsChangesNothing(t *testing.T) {
 func twoClaims(t *testing.T, fault *kit.Fault) (*kit.World, *kit.Controller) {
 	t.Helper()
 	w := kit.New(t)
-	c := w.Doomed(func(c *kit.Controller) {
+	c := w.Prepared(func(c *kit.Controller) {
 		if fault != nil {
 			c.Wire.Inject(*fault)
 		}
 	})
-	w.Create(kit.Template("t"), kit.Pool("p", 2))
-	w.Await(kit.Full("p", 2))
-	w.Create(kit.Claim("a", "p"), kit.Claim("b", "p"))
-	w.Await(kit.Right("p", 2, "a", "b"), kit.Noted("a", "b"))
+	w.Create(world.Template("t"), world.Pool("p", 2))
+	w.Await(world.Full("p", 2))
+	w.Create(world.Claim("a", "p"), world.Claim("b", "p"))
+	w.Await(world.Converged("p", 2, "a", "b"), world.Annotated("a", "b"))
 	return w, c
 }
 
@@ -72,13 +73,13 @@ func TestALastWriteThatLosesIsMadeAgain(t *testing.T) {
 		t.Run(row.kind, func(t *testing.T) {
 			t.Parallel()
 			w := kit.New(t)
-			w.Doomed(func(c *kit.Controller) {
+			w.Prepared(func(c *kit.Controller) {
 				for range 3 { // what wakes the key besides is used up
 					c.Wire.Inject(kit.Fault{On: kit.On(row.kind, row.verb), Do: kit.Answer(http.StatusConflict, metav1.StatusReasonConflict)})
 				}
 			})
-			w.Create(kit.Template("t"), kit.Pool("p", 0))
-			w.Await(kit.Right("p", 0))
+			w.Create(world.Template("t"), world.Pool("p", 0))
+			w.Await(world.Converged("p", 0))
 		})
 	}
 }

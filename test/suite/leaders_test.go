@@ -12,6 +12,7 @@ import (
 
 	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
 	"github.com/kiln-sandbox/kiln/test/kit"
+	"github.com/kiln-sandbox/kiln/test/world"
 )
 
 // Two controllers on the same objects, as when an election goes wrong: fifty
@@ -30,8 +31,8 @@ func twoLeaders(t *testing.T, deaf bool) {
 	const size, claims = 30, 50
 	w := kit.New(t)
 	leaders := []*kit.Controller{w.Controller(), w.Controller()}
-	w.Create(kit.Template("t"), kit.Pool("p", size))
-	w.Await(kit.Full("p", size))
+	w.Create(world.Template("t"), world.Pool("p", size))
+	w.Await(world.Full("p", size))
 	if deaf {
 		for _, c := range leaders {
 			for i := range 5 {
@@ -43,10 +44,10 @@ func twoLeaders(t *testing.T, deaf bool) {
 	var asked []metav1.Object
 	for i := range claims {
 		names = append(names, fmt.Sprintf("claim-%d", i))
-		asked = append(asked, kit.Claim(names[i], "p"))
+		asked = append(asked, world.Claim(names[i], "p"))
 	}
 	w.CreateAtOnce(asked...)
-	w.Await(kit.Right("p", size, names...), kit.Noted(names...))
+	w.Await(world.Converged("p", size, names...), world.Annotated(names...))
 	for _, c := range leaders {
 		c.Stop()
 	}

@@ -6,39 +6,30 @@ import (
 	"testing"
 
 	"github.com/kiln-sandbox/kiln/test/kit"
+	"github.com/kiln-sandbox/kiln/test/world"
 )
 
 func TestMain(m *testing.M) { kit.Main(m) }
 
-// started is a world with a controller and a full pool p of a size.
+// started is a world with a controller and a full pool p of a size, at rest.
 func started(t *testing.T, size int32) (*kit.World, *kit.Controller) {
 	t.Helper()
 	t.Parallel()
 	w := kit.New(t)
 	c := w.Controller()
-	w.Create(kit.Template("t"), kit.Pool("p", size))
-	w.Await(kit.Full("p", int(size)))
+	w.Create(world.Template("t"), world.Pool("p", size))
+	w.Await(resting(c, int(size)))
 	return w, c
 }
 
-// cold is a world like that whose pods stay pending until they are released.
+// cold is a world whose pods stay pending until they are released.
 func cold(t *testing.T, size int32) (*kit.World, *kit.Controller) {
 	t.Helper()
 	t.Parallel()
 	w := kit.New(t)
 	w.Kubelet.Hold()
 	c := w.Controller()
-	w.Create(kit.Template("t"), kit.Pool("p", size))
+	w.Create(world.Template("t"), world.Pool("p", size))
 	w.Await(pending(int(size)))
 	return w, c
-}
-
-// pending wishes for the pool p to have a number of members, each with a pod.
-func pending(n int) kit.Wish {
-	return func(s *kit.Sight) error {
-		if len(s.Members("p")) != n || len(s.Pods) != n {
-			return errWaits
-		}
-		return nil
-	}
 }

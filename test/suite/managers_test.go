@@ -13,20 +13,21 @@ import (
 	agentsac "github.com/kiln-sandbox/kiln/crds/agents/v1beta1/applyconfiguration/agents/v1beta1"
 	"github.com/kiln-sandbox/kiln/states"
 	"github.com/kiln-sandbox/kiln/test/kit"
+	"github.com/kiln-sandbox/kiln/test/world"
 )
 
 // What the server says about who owns what is what the scopes declare, in every
 // state that any object of a full run was ever in.
 func TestEveryManagerStaysInItsScope(t *testing.T) {
 	w, _ := started(t, 3)
-	w.Create(kit.Pool("empty", 0), kit.Sandbox("mine"),
-		kit.Claim("a", "p", kit.Labelled("sandbox.users.io/team", "blue"), kit.Annotated("example.com/note", "hello")),
-		kit.Claim("b", "p"), kit.Claim("own", "empty"))
-	w.Await(kit.Bound("a", "b", "own"), kit.Full("p", 3), kit.PodWords("mine", states.Bound))
+	w.Create(world.Pool("empty", 0), world.Sandbox("mine"),
+		world.Claim("a", "p", world.WithLabel("sandbox.users.io/team", "blue"), world.WithAnnotation("example.com/note", "hello")),
+		world.Claim("b", "p"), world.Claim("own", "empty"))
+	w.Await(world.Bound("a", "b", "own"), world.Full("p", 3), world.PodHasState("mine", states.Bound))
 	w.Scale("p", 1)
-	w.Await(kit.Full("p", 1), kit.Counted("p", 1))
-	w.Delete(w.Sandboxes(), told(w, "b"))
-	w.Await(kit.Words("b", states.Stale))
+	w.Await(world.Full("p", 1), world.Counted("p", 1))
+	w.Delete(w.Sandboxes(), w.SandboxOf("b"))
+	w.Await(world.HasState("b", states.Stale))
 
 	met := map[string]bool{}
 	for _, c := range w.History() {
@@ -34,7 +35,7 @@ func TestEveryManagerStaysInItsScope(t *testing.T) {
 			met[manager] = true
 		}
 		if pod, ok := c.Object.(*corev1.Pod); ok && states.Pod.Parse(pod.Labels[apply.LabelState]) != states.Pod.Initial {
-			same(t, kit.WritersOf(pod), string(states.Marker))
+			same(t, world.StateManagers(pod), string(states.StateManager))
 		}
 	}
 	for _, scope := range apply.Scopes {
@@ -49,14 +50,14 @@ func owned(t *testing.T, o metav1.Object) map[string]*fieldpath.Set {
 	t.Helper()
 	all := map[string]*fieldpath.Set{}
 	for _, e := range o.GetManagedFields() {
-		if !strings.HasPrefix(e.Manager, kit.Ours) {
+		if !strings.HasPrefix(e.Manager, world.Ours) {
 			continue
 		}
-		kind := kit.KindOf(o) + e.Subresource
+		kind := world.KindOf(o) + e.Subresource
 		if e.Operation != metav1.ManagedFieldsOperationApply {
 			t.Errorf("%s %s: %s wrote by %s", kind, o.GetName(), e.Manager, e.Operation)
 		}
-		set, err := kit.Fields(e)
+		set, err := world.Fields(e)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +91,7 @@ func outside(manager, kind string, set *fieldpath.Set) []string {
 func TestWhatAManagerLeavesOutIsRemovedAndWhatAnotherOwnsStays(t *testing.T) {
 	t.Parallel()
 	w := kit.New(t)
-	w.Create(kit.Sandbox("s"))
+	w.Create(world.Sandbox("s"))
 	note := func(manager string, keys ...string) map[string]string {
 		t.Helper()
 		notes := map[string]string{}

@@ -1,7 +1,6 @@
 package suite
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -9,96 +8,59 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
 	"github.com/kiln-sandbox/kiln/test/kit"
+	"github.com/kiln-sandbox/kiln/test/world"
 )
-
-// says wishes for a condition with a reason and a message.
-func says(where string, conditions func(*kit.Sight) []metav1.Condition, kind, reason, message string) kit.Wish {
-	return func(s *kit.Sight) error {
-		c := meta.FindStatusCondition(conditions(s), kind)
-		if c == nil || c.Reason != reason || !strings.Contains(c.Message, message) {
-			return fmt.Errorf("%s says %+v; it should say %s: %s", where, c, reason, message)
-		}
-		return nil
-	}
-}
-
-func claimSays(name, reason, message string) kit.Wish {
-	return says("claim "+name, func(s *kit.Sight) []metav1.Condition {
-		if c, ok := s.Claims[name]; ok {
-			return c.Status.Conditions
-		}
-		return nil
-	}, "Ready", reason, message)
-}
-
-func poolSays(name, kind, reason, message string) kit.Wish {
-	return says("pool "+name, func(s *kit.Sight) []metav1.Condition {
-		if p, ok := s.Pools[name]; ok {
-			return p.Status.Conditions
-		}
-		return nil
-	}, kind, reason, message)
-}
-
-func sandboxSays(name, reason, message string) kit.Wish {
-	return says("sandbox "+name, func(s *kit.Sight) []metav1.Condition {
-		if b, ok := s.Sandboxes[name]; ok {
-			return b.Status.Conditions
-		}
-		return nil
-	}, "Ready", reason, message)
-}
 
 func TestAClaimOnAPoolThatDoesNotExistSaysSoAndIsServedWhenItAppears(t *testing.T) {
 	t.Parallel()
 	w := kit.New(t)
 	c := w.Controller()
-	w.Create(kit.Template("t"), kit.Claim("a", "p"))
-	w.Await(claimSays("a", "WarmPoolNotFound", `SandboxWarmPool "p" not found`))
+	w.Create(world.Template("t"), world.Claim("a", "p"))
+	w.Await(world.ClaimSays("a", "WarmPoolNotFound", `SandboxWarmPool "p" not found`))
+	w.Await(c.Wrote("template", "label", 1))
 	NewWithT(t).Expect(c.Wire.Writes()).To(HaveLen(2), "the template's label and one status; nothing is polled")
-	w.Create(kit.Pool("p", 1))
-	w.Await(kit.Right("p", 1, "a"))
+	w.Create(world.Pool("p", 1))
+	w.Await(world.Converged("p", 1, "a"))
 }
 
 func TestAPoolWithoutItsTemplateSaysWhatToCreateAndFillsWhenItAppears(t *testing.T) {
 	t.Parallel()
 	w := kit.New(t)
 	w.Controller()
-	w.Create(kit.Pool("p", 2), kit.Claim("a", "p"))
-	w.Await(kit.All(
-		poolSays("p", "Degraded", "TemplateNotFound", `SandboxTemplate "t" not found; create it in namespace `+w.Namespace),
-		poolSays("p", "Ready", "TemplateNotFound", `"t"`),
-		claimSays("a", "TemplateNotFound", `SandboxTemplate "t" not found`),
+	w.Create(world.Pool("p", 2), world.Claim("a", "p"))
+	w.Await(world.All(
+		world.PoolSays("p", "Degraded", "TemplateNotFound", `SandboxTemplate "t" not found; create it in namespace `+w.Namespace),
+		world.PoolSays("p", "Ready", "TemplateNotFound", `"t"`),
+		world.ClaimSays("a", "TemplateNotFound", `SandboxTemplate "t" not found`),
 	))
-	w.Create(kit.Template("t"))
-	w.Await(kit.All(kit.Right("p", 2, "a"), poolSays("p", "Degraded", "AsExpected", "")))
+	w.Create(world.Template("t"))
+	w.Await(world.All(world.Converged("p", 2, "a"), world.PoolSays("p", "Degraded", "AsExpected", "")))
 }
 
 func TestATemplateWhosePodIsInvalidDegradesItsPoolInTheServersWordsUntilItIsMended(t *testing.T) {
 	t.Parallel()
 	w := kit.New(t)
 	w.Controller()
-	broken := kit.Template("t")
+	broken := world.Template("t")
 	broken.Spec.PodTemplate.Spec = runtime.RawExtension{Raw: []byte(`{"containers":[{"name":"UPPER","image":"image"}]}`)}
-	w.Create(broken, kit.Pool("p", 3))
-	w.Await(kit.All(
-		poolSays("p", "Degraded", "PodRefused", "3 pods cannot be created: Pod"),
-		poolSays("p", "Degraded", "PodRefused", `spec.containers[0].name: Invalid value: "UPPER"`),
-		poolSays("p", "Progressing", "PodRefused", "UPPER"),
+	w.Create(broken, world.Pool("p", 3))
+	w.Await(world.All(
+		world.PoolSays("p", "Degraded", "PodRefused", "3 pods cannot be created: Pod"),
+		world.PoolSays("p", "Degraded", "PodRefused", `spec.containers[0].name: Invalid value: "UPPER"`),
+		world.PoolSays("p", "Progressing", "PodRefused", "UPPER"),
 	))
 	mended, err := w.Templates().Get(w.Context(), "t", metav1.GetOptions{})
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	mended.Spec.PodTemplate.Spec = kit.Template("t").Spec.PodTemplate.Spec
+	mended.Spec.PodTemplate.Spec = world.Template("t").Spec.PodTemplate.Spec
 	_, err = w.Templates().Update(w.Context(), mended, metav1.UpdateOptions{})
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	w.Await(kit.All(kit.Right("p", 3), poolSays("p", "Degraded", "AsExpected", "")))
+	w.Await(world.All(world.Converged("p", 3), world.PoolSays("p", "Degraded", "AsExpected", "")))
 }
 
 func TestAQuotaDegradesAPoolUntilItIsRaised(t *testing.T) {
@@ -106,11 +68,11 @@ func TestAQuotaDegradesAPoolUntilItIsRaised(t *testing.T) {
 	w := kit.New(t)
 	w.Controller()
 	quota(t, w, "2")
-	w.Create(kit.Template("t"), kit.Pool("p", 3))
-	w.Await(poolSays("p", "Degraded", "PodRefused", "1 pods cannot be created: pods"))
-	w.Await(poolSays("p", "Degraded", "PodRefused", "exceeded quota: few"))
+	w.Create(world.Template("t"), world.Pool("p", 3))
+	w.Await(world.PoolSays("p", "Degraded", "PodRefused", "1 pods cannot be created: pods"))
+	w.Await(world.PoolSays("p", "Degraded", "PodRefused", "exceeded quota: few"))
 	quota(t, w, "10")
-	w.Await(kit.All(kit.Right("p", 3), poolSays("p", "Degraded", "AsExpected", "")))
+	w.Await(world.All(world.Converged("p", 3), world.PoolSays("p", "Degraded", "AsExpected", "")))
 }
 
 // quota allows a number of pods. What the controller manager would count, the
@@ -136,7 +98,7 @@ func quota(t *testing.T, w *kit.World, pods string) {
 		return err
 	}).Should(Succeed())
 	g.Eventually(func() error {
-		_, err := w.Pods().Create(w.Context(), kit.Pod("probe"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := w.Pods().Create(w.Context(), world.Pod("probe"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	}).Should(Succeed(), "the quota is known to the server")
 }
@@ -146,13 +108,13 @@ func TestAnAdmissionPolicyThatRefusesSandboxesDegradesAPoolUntilItIsGone(t *test
 	w := kit.New(t)
 	lift := forbid(t, w, "agents.x-k8s.io", "sandboxes")
 	w.Controller()
-	w.Create(kit.Template("t"), kit.Pool("p", 3), kit.Claim("a", "p"))
-	w.Await(kit.All(
-		poolSays("p", "Degraded", "SandboxRefused", "no room at the inn"),
-		claimSays("a", "ReconcilerError", "no room at the inn"),
+	w.Create(world.Template("t"), world.Pool("p", 3), world.Claim("a", "p"))
+	w.Await(world.All(
+		world.PoolSays("p", "Degraded", "SandboxRefused", "no room at the inn"),
+		world.ClaimSays("a", "ReconcilerError", "no room at the inn"),
 	))
 	lift()
-	w.Await(kit.All(kit.Right("p", 3, "a"), poolSays("p", "Degraded", "AsExpected", "")))
+	w.Await(world.All(world.Converged("p", 3, "a"), world.PoolSays("p", "Degraded", "AsExpected", "")))
 }
 
 // forbid refuses the creation of a resource in the world's namespace, and
@@ -192,7 +154,7 @@ func forbid(t *testing.T, w *kit.World, group, resource string) (lift func()) {
 		g.Expect(policies.Delete(w.Context(), name.Name, metav1.DeleteOptions{})).To(Succeed())
 	}
 	g.Eventually(func() error {
-		_, err := w.Sandboxes().Create(w.Context(), kit.Sandbox("probe"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := w.Sandboxes().Create(w.Context(), world.Sandbox("probe"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	}, "30s").Should(MatchError(ContainSubstring("no room at the inn")), "the policy is known to the server")
 	return lift
@@ -202,46 +164,46 @@ func TestAnUnknownFieldOfAPodSpecIsNamedUntilItIsMended(t *testing.T) {
 	t.Parallel()
 	w := kit.New(t)
 	w.Controller()
-	typo := kit.Sandbox("s")
+	typo := world.Sandbox("s")
 	typo.Spec.PodTemplate.Spec = runtime.RawExtension{Raw: []byte(`{"containers":[{"name":"main","imagee":"image"}]}`)}
 	w.Create(typo)
-	w.Await(sandboxSays("s", "ReconcilerError", `Error seen: spec.podTemplate.spec: unknown field "containers[0].imagee"`))
+	w.Await(world.SandboxSays("s", "ReconcilerError", `Error seen: spec.podTemplate.spec: unknown field "containers[0].imagee"`))
 	g := NewWithT(t)
 	mended, err := w.Sandboxes().Get(w.Context(), "s", metav1.GetOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
-	mended.Spec.PodTemplate.Spec = kit.Sandbox("s").Spec.PodTemplate.Spec
+	mended.Spec.PodTemplate.Spec = world.Sandbox("s").Spec.PodTemplate.Spec
 	_, err = w.Sandboxes().Update(w.Context(), mended, metav1.UpdateOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
-	w.Await(sandboxSays("s", "DependenciesReady", "Pod is Ready"))
+	w.Await(world.SandboxSays("s", "DependenciesReady", "Pod is Ready"))
 }
 
 func TestAPodOfAnothersIsNeitherTakenNorDeleted(t *testing.T) {
 	t.Parallel()
 	w := kit.New(t)
 	g := NewWithT(t)
-	theirs, err := w.Pods().Create(w.Context(), kit.Pod("s"), metav1.CreateOptions{})
+	theirs, err := w.Pods().Create(w.Context(), world.Pod("s"), metav1.CreateOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
 	w.Controller()
-	w.Create(kit.Sandbox("s"))
-	w.Await(sandboxSays("s", "ReconcilerError", `pod "s" is owned by nobody; delete it, or give the sandbox another name`))
+	w.Create(world.Sandbox("s"))
+	w.Await(world.SandboxSays("s", "ReconcilerError", `pod "s" is owned by nobody; delete it, or give the sandbox another name`))
 	still, err := w.Pods().Get(w.Context(), "s", metav1.GetOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(still.UID).To(Equal(theirs.UID))
 	g.Expect(still.OwnerReferences).To(BeEmpty())
 	w.Delete(w.Pods(), "s")
-	w.Await(sandboxSays("s", "DependenciesReady", "Pod is Ready"))
+	w.Await(world.SandboxSays("s", "DependenciesReady", "Pod is Ready"))
 }
 
 func TestAClaimWhoseNameIsTakenByAnothersSandboxSaysSoAndIsServedWhenItIsFree(t *testing.T) {
 	t.Parallel()
 	w := kit.New(t)
 	w.Controller()
-	w.Create(kit.Template("t"), kit.Pool("p", 0), kit.Sandbox("a"))
-	w.Await(sandboxSays("a", "DependenciesReady", ""))
-	w.Create(kit.Claim("a", "p"))
-	w.Await(claimSays("a", "ReconcilerError", `sandbox "a" exists and is owned by nobody`))
+	w.Create(world.Template("t"), world.Pool("p", 0), world.Sandbox("a"))
+	w.Await(world.SandboxSays("a", "DependenciesReady", ""))
+	w.Create(world.Claim("a", "p"))
+	w.Await(world.ClaimSays("a", "ReconcilerError", `sandbox "a" exists and is owned by nobody`))
 	w.Delete(w.Sandboxes(), "a")
-	w.Await(kit.Right("p", 0, "a"))
+	w.Await(world.Converged("p", 0, "a"))
 }
 
 func TestTheLongestNamesFit(t *testing.T) {
@@ -249,30 +211,30 @@ func TestTheLongestNamesFit(t *testing.T) {
 	w := kit.New(t)
 	w.Controller()
 	long := strings.Repeat("n", 253)
-	template, pool := kit.Template(long), kit.Pool(long, 1)
+	template, pool := world.Template(long), world.Pool(long, 1)
 	pool.Spec.TemplateRef = ext.SandboxTemplateRef{Name: long}
 	w.Create(template, pool)
-	w.Await(kit.Full(long, 1))
-	w.Create(kit.Claim(long, long))
-	w.Await(kit.Right(long, 1, long))
+	w.Await(world.Full(long, 1))
+	w.Create(world.Claim(long, long))
+	w.Await(world.Converged(long, 1, long))
 	w.Scale(long, 0)
-	w.Await(kit.Full(long, 0))
+	w.Await(world.Full(long, 0))
 	cold := strings.Repeat("c", 253)
-	w.Create(kit.Claim(cold, long))
-	w.Await(kit.Right(long, 0, long, cold))
+	w.Create(world.Claim(cold, long))
+	w.Await(world.Converged(long, 0, long, cold))
 }
 
 func TestAClaimWithMetadataThatIsNotAllowedIsRefusedAndServedOnceItIsMended(t *testing.T) {
 	t.Parallel()
 	w := kit.New(t)
 	w.Controller()
-	w.Create(kit.Template("t"), kit.Pool("p", 1), kit.Claim("a", "p", kit.Labelled("example.com/who", "me")))
-	w.Await(claimSays("a", "InvalidMetadata", "spec.additionalPodMetadata.labels[example.com/who]"))
+	w.Create(world.Template("t"), world.Pool("p", 1), world.Claim("a", "p", world.WithLabel("example.com/who", "me")))
+	w.Await(world.ClaimSays("a", "InvalidMetadata", "spec.additionalPodMetadata.labels[example.com/who]"))
 	g := NewWithT(t)
 	mended, err := w.Claims().Get(w.Context(), "a", metav1.GetOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
 	mended.Spec.AdditionalPodMetadata.Labels = nil
 	_, err = w.Claims().Update(w.Context(), mended, metav1.UpdateOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
-	w.Await(kit.Right("p", 1, "a"))
+	w.Await(world.Converged("p", 1, "a"))
 }

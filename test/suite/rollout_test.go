@@ -1,7 +1,6 @@
 package suite
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
 	"github.com/kiln-sandbox/kiln/states"
 	"github.com/kiln-sandbox/kiln/test/kit"
+	"github.com/kiln-sandbox/kiln/test/world"
 	"github.com/kiln-sandbox/kiln/watch"
 )
 
@@ -28,7 +28,7 @@ var one = intstr.FromInt32(1)
 
 // rolling is a pool that gives up one member at a time, and has one too many.
 func rolling(name string, replicas int32, with ...func(*ext.RollingUpdate)) *ext.SandboxWarmPool {
-	return kit.Rolling(kit.Pool(name, replicas), one, one, with...)
+	return world.Rolling(world.Pool(name, replicas), one, one, with...)
 }
 
 // rollable is a world with a full pool from the template t, and a claim "held"
@@ -38,12 +38,12 @@ func rollable(t *testing.T, pool *ext.SandboxWarmPool) (*kit.World, *kit.Control
 	t.Parallel()
 	w := kit.New(t)
 	c := w.Controller()
-	w.Create(kit.Template("t"), pool, kit.Claim("held", pool.Name))
-	w.Await(kit.Right(pool.Name, int(*pool.Spec.Replicas), "held"))
-	held := onServer(t, w, w.Told("held"))
+	w.Create(world.Template("t"), pool, world.Claim("held", pool.Name))
+	w.Await(world.Converged(pool.Name, int(*pool.Spec.Replicas), "held"))
+	held := onServer(t, w, w.SandboxOf("held"))
 	t.Cleanup(func() { // before the world ends
 		if now := onServer(t, w, held.Name); now.ResourceVersion != held.ResourceVersion {
-			t.Errorf("the sandbox of the claim was written to: it was\n  %s\nand is\n  %s", kit.Change{Object: held}, kit.Change{Object: now})
+			t.Errorf("the sandbox of the claim was written to: it was\n  %s\nand is\n  %s", world.Change{Object: held}, world.Change{Object: now})
 		}
 	})
 	return w, c
@@ -59,15 +59,15 @@ func onServer(t *testing.T, w *kit.World, sandbox string) *agents.Sandbox {
 }
 
 func TestOnReplenishKeepsOldMembersAndHandsThemOutAsWhatTheyAre(t *testing.T) {
-	w, c := rollable(t, kit.Pool("p", 2))
+	w, c := rollable(t, world.Pool("p", 2))
 	old, before := w.Members("p"), w.Revision("t")
 	was := w.Sandbox(old[0]).Labels
-	now := w.Retemplate("t", "image:2")
-	w.Await(kit.Follows("p", now))
-	w.Create(kit.Claim("a", "p"))
-	w.Await(kit.Right("p", 2, "held", "a"))
+	now := w.ChangeTemplate("t", "image:2")
+	w.Await(world.Follows("p", now))
+	w.Create(world.Claim("a", "p"))
+	w.Await(world.Converged("p", 2, "held", "a"))
 
-	got := w.Sandbox(w.Told("a"))
+	got := w.Sandbox(w.SandboxOf("a"))
 	if !slices.Contains(old, got.Name) {
 		t.Errorf("the claim got %s, and only %q were there", got.Name, old)
 	}
@@ -82,9 +82,9 @@ func TestOnReplenishKeepsOldMembersAndHandsThemOutAsWhatTheyAre(t *testing.T) {
 		}
 	}
 	NewWithT(t).Expect(revisions(w)).To(ConsistOf(before, now))
-	w.Create(kit.Claim("b", "p"))
-	w.Await(kit.Right("p", 2, "held", "a", "b"))
-	if r := w.Sandbox(w.Told("b")).Labels[apply.LabelRevision]; r != now {
+	w.Create(world.Claim("b", "p"))
+	w.Await(world.Converged("p", 2, "held", "a", "b"))
+	if r := w.Sandbox(w.SandboxOf("b")).Labels[apply.LabelRevision]; r != now {
 		t.Error("the claim got an old sandbox, and there was a new one")
 	}
 	if n := c.Wire.Count("sandbox", "retire"); n != 0 {
@@ -94,7 +94,7 @@ func TestOnReplenishKeepsOldMembersAndHandsThemOutAsWhatTheyAre(t *testing.T) {
 
 // revisions are those of the members of p.
 func revisions(w *kit.World) (all []string) {
-	w.Look(func(s *kit.Sight) {
+	w.Look(func(s *world.Snapshot) {
 		for _, name := range s.Members("p") {
 			all = append(all, s.Sandboxes[name].Labels[apply.LabelRevision])
 		}
@@ -103,26 +103,26 @@ func revisions(w *kit.World) (all []string) {
 }
 
 func TestRecreateReplacesAllOldMembersAtOnceAndWaitsForNoDeletion(t *testing.T) {
-	w, c := rollable(t, kit.Recreating(kit.Pool("p", 3)))
+	w, c := rollable(t, world.Recreating(world.Pool("p", 3)))
 	gate := kit.NewGate()
 	for range 3 {
 		c.Wire.Inject(kit.Fault{On: kit.On("sandbox", "delete"), Do: kit.Hold(gate)})
 	}
 	old := w.Members("p")
-	now := w.Retemplate("t", "image:2")
-	w.Await(kit.Full("p", 3), kit.Fresh("p", now), func(s *kit.Sight) error {
+	now := w.ChangeTemplate("t", "image:2")
+	w.Await(world.Full("p", 3), world.Fresh("p", now), func(s *world.Snapshot) error {
 		for _, name := range old {
-			if s.Sandboxes[name] == nil || s.Word(name) != string(states.Stale) {
+			if s.Sandboxes[name] == nil || s.PodState(name) != string(states.Stale) {
 				return fmt.Errorf("%s does not wait for its deletion", name)
 			}
 		}
 		return nil
 	})
-	w.Create(kit.Claim("a", "p"))
-	w.Await(kit.Bound("a"))
+	w.Create(world.Claim("a", "p"))
+	w.Await(world.Bound("a"))
 	gate.Open()
-	w.Await(kit.Right("p", 3, "held", "a"), kit.Fresh("p", now), kit.Progress("p", metav1.ConditionFalse, "Complete"))
-	if r := w.Sandbox(w.Told("a")).Labels[apply.LabelRevision]; r != now {
+	w.Await(world.Converged("p", 3, "held", "a"), world.Fresh("p", now), world.Progress("p", metav1.ConditionFalse, "Complete"))
+	if r := w.Sandbox(w.SandboxOf("a")).Labels[apply.LabelRevision]; r != now {
 		t.Error("the claim got an old sandbox")
 	}
 }
@@ -130,7 +130,7 @@ func TestRecreateReplacesAllOldMembersAtOnceAndWaitsForNoDeletion(t *testing.T) 
 // Labels and annotations can be changed on a pod that runs, and nothing is changed at
 // all by what stands on the template itself.
 func TestLabelsMakeNoMemberOldUnlessThePoolAsksForThat(t *testing.T) {
-	w, c := rollable(t, kit.Recreating(kit.Pool("p", 2)))
+	w, c := rollable(t, world.Recreating(world.Pool("p", 2)))
 	old := w.Members("p")
 	edit := func(patch string) {
 		t.Helper()
@@ -139,50 +139,100 @@ func TestLabelsMakeNoMemberOldUnlessThePoolAsksForThat(t *testing.T) {
 	}
 	edit(`{"metadata":{"annotations":{"example.com/note":"1"}}}`)
 	edit(`{"spec":{"podTemplate":{"metadata":{"labels":{"team":"a"},"annotations":{"example.com/note":"1"}}}}}`)
-	w.Await(observes(w, "t"), kit.Right("p", 2, "held"))
+	w.Await(observes(w, "t"), world.Converged("p", 2, "held"))
 	if n := c.Wire.Count("sandbox", "retire"); n != 0 || !slices.Equal(w.Members("p"), old) {
 		t.Errorf("%d members were retired", n)
 	}
 	_, err := w.Pools().Patch(w.Context(), "p", types.MergePatchType, []byte(`{"metadata":{"annotations":{"agents.x-k8s.io/roll-on-metadata":"true"}}}`), metav1.PatchOptions{})
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	w.Await(kit.Right("p", 2, "held"), func(s *kit.Sight) error {
+	w.Await(world.All(world.Converged("p", 2, "held"), func(s *world.Snapshot) error {
 		for _, m := range s.Members("p") {
-			if s.Pods[m].Labels["team"] != "a" {
+			if pod, ok := s.Pods[m]; !ok || pod.Labels["team"] != "a" {
 				return fmt.Errorf("member %s was not replaced", m)
 			}
 		}
 		return nil
-	})
+	}))
 }
 
 // Whoever changes a template and waits for the end must not take the end of the
 // rollout before for it. The clock stands still: no pause of the status ever ends.
 func TestAPoolSaysAtOnceThatItHasSeenAnotherTemplateOrSpec(t *testing.T) {
-	for _, pool := range []*ext.SandboxWarmPool{kit.Recreating(kit.Pool("p", 2)), rolling("p", 2)} {
+	for _, pool := range []*ext.SandboxWarmPool{world.Recreating(world.Pool("p", 2)), rolling("p", 2)} {
 		t.Run(string(pool.Spec.UpdateStrategy.Type), func(t *testing.T) {
 			t.Parallel()
 			w := kit.New(t)
 			stands := time.Now()
 			w.Controller(func(o *watch.Options) { o.Now = func() time.Time { return stands } })
-			w.Create(kit.Template("t"), pool)
-			w.Await(kit.Full("p", 2), observes(w, "t"))
+			w.Create(world.Template("t"), pool)
+			w.Await(world.Full("p", 2), observes(w, "t"))
 			w.Kubelet.Release(w.Members("p")...)
 			w.Kubelet.Hold() // the next ones
-			w.Retemplate("t", "image:2")
-			w.Await(kit.All(observes(w, "t"), kit.Progress("p", metav1.ConditionTrue, "RollingOut")))
-			w.Repool("p", `{"updateStrategy":{"type":"OnReplenish","rollingUpdate":null}}`)
+			w.ChangeTemplate("t", "image:2")
+			w.Await(world.All(observes(w, "t"), world.Progress("p", metav1.ConditionTrue, "RollingOut")))
+			w.PatchPool("p", `{"updateStrategy":{"type":"OnReplenish","rollingUpdate":null}}`)
 			w.Await(observes(w, "t"))
 		})
 	}
 }
 
-// observes wishes for p to speak of its spec and of a template as they are.
-func observes(w *kit.World, template string) kit.Wish {
-	t, err := w.Templates().Get(w.Context(), template, metav1.GetOptions{})
-	return func(s *kit.Sight) error {
-		if p := s.Pools["p"]; err != nil || p.Status.ObservedTemplateGeneration != t.Generation || p.Status.ObservedGeneration != p.Generation {
-			return errors.Join(err, errWaits)
-		}
-		return nil
+func TestARollingUpdateReplacesEveryMemberWithinItsBudget(t *testing.T) {
+	for _, row := range []struct {
+		size               int32
+		unavailable, surge intstr.IntOrString
+	}{
+		{4, intstr.FromInt32(1), intstr.FromInt32(1)},
+		{4, intstr.FromInt32(0), intstr.FromInt32(1)},
+		{4, intstr.FromInt32(1), intstr.FromInt32(0)},
+		{4, intstr.FromInt32(0), intstr.FromInt32(0)},
+		{5, intstr.FromString("25%"), intstr.FromString("25%")},
+		{3, intstr.FromString("100%"), intstr.FromString("100%")},
+		{1, intstr.FromInt32(1), intstr.FromInt32(0)},
+		{1, intstr.FromString("25%"), intstr.FromString("0%")},
+	} {
+		name := fmt.Sprintf("%d members, %s unavailable, %s surge", row.size, row.unavailable.String(), row.surge.String())
+		t.Run(name, func(t *testing.T) {
+			w, c := rollable(t, world.Rolling(world.Pool("p", row.size), row.unavailable, row.surge))
+			now := w.ChangeTemplate("t", "image:2")
+			w.Await(world.Fresh("p", now), world.Converged("p", int(row.size), "held"), world.Progress("p", metav1.ConditionFalse, "Complete"))
+			if n := c.Wire.Count("sandbox", "retire"); n != int(row.size) {
+				t.Errorf("%d members were retired, and there were %d", n, row.size)
+			}
+		})
+	}
+}
+
+func TestAPausedRolloutReplacesNothingUntilItGoesOn(t *testing.T) {
+	w, c := rollable(t, rolling("p", 3, open, func(r *ext.RollingUpdate) { r.Paused = true }))
+	old := w.Members("p")
+	now := w.ChangeTemplate("t", "image:2")
+	w.Await(world.Follows("p", now), world.Progress("p", metav1.ConditionUnknown, "Paused"))
+	w.Create(world.Claim("a", "p"))
+	w.Await(world.Converged("p", 3, "held", "a"))
+	if n := c.Wire.Count("sandbox", "retire"); n != 0 || !slices.Contains(old, w.SandboxOf("a")) {
+		t.Errorf("%d members were retired, and the claim got %s", n, w.SandboxOf("a"))
+	}
+	w.Pause("p", false)
+	w.Await(world.Fresh("p", now), world.Converged("p", 3, "held", "a"))
+}
+
+func TestAPoolThatIsPointedAtAnEqualTemplateIsRolledOutToo(t *testing.T) {
+	for name, pool := range map[string]*ext.SandboxWarmPool{
+		"rolling": rolling("p", 3), "all at once": world.Recreating(world.Pool("p", 3)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, _ := rollable(t, pool)
+			old := w.Members("p")
+			w.Create(world.Template("u"))
+			w.PatchPool("p", `{"sandboxTemplateRef":{"name":"u"}}`)
+			w.Await(func(s *world.Snapshot) error {
+				for _, m := range s.Members("p") {
+					if slices.Contains(old, m) || s.Sandboxes[m].Annotations[apply.AnnotationTemplate] != "u" {
+						return fmt.Errorf("member %s is of the other template", m)
+					}
+				}
+				return nil
+			}, world.Converged("p", 3, "held"), world.Progress("p", metav1.ConditionFalse, "Complete"))
+		})
 	}
 }

@@ -1,7 +1,6 @@
 package suite
 
 import (
-	"errors"
 	"slices"
 	"testing"
 
@@ -14,27 +13,26 @@ import (
 	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
 	"github.com/kiln-sandbox/kiln/states"
 	"github.com/kiln-sandbox/kiln/test/kit"
+	"github.com/kiln-sandbox/kiln/test/world"
 )
-
-var errWaits = errors.New("not yet")
 
 func TestAWarmClaimIsBoundAndThePoolIsFullAgain(t *testing.T) {
 	w, _ := started(t, 2)
-	w.Create(kit.Claim("a", "p"))
-	w.Await(kit.Right("p", 2, "a"))
-	same(t, w.Words(w.Claim("a")), "", "bound")
-	same(t, w.Words(w.Pod(told(w, "a"))), "warming", "ready", "binding", "bound")
+	w.Create(world.Claim("a", "p"))
+	w.Await(world.Converged("p", 2, "a"))
+	same(t, w.States(w.Claim("a")), "", "bound")
+	same(t, w.States(w.Pod(w.SandboxOf("a"))), "warming", "ready", "bound")
 }
 
 func TestAClaimOnAnEmptyPoolStartsASandboxOfItsOwn(t *testing.T) {
 	w, _ := cold(t, 0)
-	w.Create(kit.Claim("a", "p"))
-	w.Await(kit.Words("a", states.Warming))
+	w.Create(world.Claim("a", "p"))
+	w.Await(world.HasState("a", states.Warming))
 	w.Kubelet.Release()
-	w.Await(kit.Right("p", 0, "a"))
-	same(t, w.Words(w.Claim("a")), "", "warming", "bound")
-	same(t, w.Words(w.Pod("a")), "warming", "bound")
-	if launch := w.Sandbox("a").Labels[apply.LabelLaunch]; launch != apply.Cold {
+	w.Await(world.Converged("p", 0, "a"))
+	same(t, w.States(w.Claim("a")), "", "warming", "bound")
+	same(t, w.States(w.Pod("a")), "warming", "bound")
+	if launch := w.Sandbox("a").Labels[apply.LabelLaunch]; launch != apply.LaunchCold {
 		t.Errorf("the launch type is %q", launch)
 	}
 }
@@ -43,14 +41,14 @@ func TestWaitingClaimsAreServedInTurnAndOneForEachPod(t *testing.T) {
 	w, c := cold(t, 3)
 	claims := []string{"c", "a", "b"} // by arrival, not by name
 	for _, claim := range claims {
-		w.Create(kit.Claim(claim, "p"))
-		w.Await(kit.Says(claim, "AdoptionPending"))
+		w.Create(world.Claim(claim, "p"))
+		w.Await(world.HasReason(claim, "AdoptionPending"))
 	}
 	members := w.Members("p")
 	for i, claim := range claims {
 		w.Kubelet.Release(members[i])
-		w.Await(kit.Bound(claim))
-		if got := told(w, claim); got != members[i] {
+		w.Await(world.Bound(claim))
+		if got := w.SandboxOf(claim); got != members[i] {
 			t.Errorf("claim %s got %s, and %s became ready", claim, got, members[i])
 		}
 		if n := c.Wire.Count("sandbox", "adopt"); n != i+1 {
@@ -58,19 +56,19 @@ func TestWaitingClaimsAreServedInTurnAndOneForEachPod(t *testing.T) {
 		}
 	}
 	w.Kubelet.Release()
-	w.Await(kit.Right("p", 3, claims...))
+	w.Await(world.Converged("p", 3, claims...))
 }
 
 func TestAPoolGrowsAndShrinksAndLeavesClaimedSandboxesAlone(t *testing.T) {
 	w, _ := started(t, 3)
-	w.Create(kit.Claim("a", "p"))
-	w.Await(kit.Right("p", 3, "a"))
-	before := w.Sandbox(told(w, "a"))
+	w.Create(world.Claim("a", "p"))
+	w.Await(world.Converged("p", 3, "a"))
+	before := w.Sandbox(w.SandboxOf("a"))
 	for _, size := range []int{5, 1, 0, 2} {
 		w.Scale("p", int32(size))
-		w.Await(kit.Right("p", size, "a"))
+		w.Await(world.Converged("p", size, "a"))
 	}
-	scale := w.Scaled("p")
+	scale := w.ScaleOf("p")
 	selected, err := w.Pods().List(w.Context(), metav1.ListOptions{LabelSelector: scale.Status.Selector})
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	if free := len(selected.Items); scale.Status.Replicas != 2 || free != 2 {
@@ -92,10 +90,10 @@ func retiredInOrder(t *testing.T, w *kit.World) (n int) {
 		name := c.Object.GetName()
 		switch o := c.Object.(type) {
 		case *agents.Sandbox:
-			if c.Gone {
+			if c.Deleted {
 				n++
 				same(t, at[name], "retired", "stale")
-			} else if o.Annotations[apply.NoteRetired] == states.Surplus && at[name] == nil {
+			} else if o.Annotations[apply.AnnotationRetired] == surplus && at[name] == nil {
 				at[name] = append(at[name], "retired")
 			}
 		case *corev1.Pod:
@@ -109,13 +107,13 @@ func retiredInOrder(t *testing.T, w *kit.World) (n int) {
 
 func TestAPodOfABoundClaimThatIsDeletedComesBackAndTheClaimStays(t *testing.T) {
 	w, _ := started(t, 1)
-	w.Create(kit.Claim("a", "p", kit.Labelled("sandbox.users.io/team", "blue")))
-	w.Await(kit.Right("p", 1, "a"))
-	pod := w.Pod(told(w, "a"))
+	w.Create(world.Claim("a", "p", world.WithLabel("sandbox.users.io/team", "blue")))
+	w.Await(world.Converged("p", 1, "a"))
+	pod := w.Pod(w.SandboxOf("a"))
 	w.Delete(w.Pods(), pod.Name)
-	w.Await(kit.Gone(pod), kit.Right("p", 1, "a"))
-	same(t, w.Words(w.Claim("a")), "", "bound")
-	same(t, w.Words(w.Pod(pod.Name)), "warming", "bound")
+	w.Await(world.Deleted(pod), world.Converged("p", 1, "a"))
+	same(t, w.States(w.Claim("a")), "", "bound")
+	same(t, w.States(w.Pod(pod.Name)), "warming", "bound")
 	if w.Pod(pod.Name).Labels["sandbox.users.io/team"] != "blue" {
 		t.Error("the new pod lacks what the claim adds")
 	}
@@ -125,29 +123,29 @@ func TestAPodOfAPoolMemberThatIsDeletedIsReplaced(t *testing.T) {
 	w, _ := started(t, 2)
 	pod := w.Pod(w.Members("p")[0])
 	w.Delete(w.Pods(), pod.Name)
-	w.Await(kit.Gone(pod), kit.Right("p", 2))
+	w.Await(world.Deleted(pod), world.Converged("p", 2))
 }
 
 func TestAMemberThatIsDeletedIsReplaced(t *testing.T) {
 	w, _ := started(t, 2)
 	sandbox := w.Sandbox(w.Members("p")[0])
 	w.Delete(w.Sandboxes(), sandbox.Name)
-	w.Await(kit.Gone(sandbox), kit.Right("p", 2))
+	w.Await(world.Deleted(sandbox), world.Converged("p", 2))
 }
 
 func TestAClaimWhoseSandboxIsDeletedIsStaleAndNeverBoundAgain(t *testing.T) {
 	w, c := started(t, 2)
-	w.Create(kit.Claim("a", "p"))
-	w.Await(kit.Right("p", 2, "a"))
-	w.Delete(w.Sandboxes(), told(w, "a"))
-	w.Await(kit.Words("a", states.Stale), kit.Says("a", "SandboxLost"), c.Wrote("event", "event", 2))
+	w.Create(world.Claim("a", "p"))
+	w.Await(world.Converged("p", 2, "a"))
+	w.Delete(w.Sandboxes(), w.SandboxOf("a"))
+	w.Await(world.HasState("a", states.Stale), world.HasReason("a", "SandboxLost"), c.Wrote("event", "event", 2))
 	if n := w.Events("a", "SandboxLost"); n != 1 {
 		t.Errorf("%d Events say that the sandbox was lost, want 1", n)
 	}
-	w.Create(kit.Claim("b", "p"))
-	w.Await(kit.Bound("b"), kit.Full("p", 2), kit.Words("a", states.Stale))
-	same(t, w.Words(w.Claim("a")), "", "bound", "stale")
-	if held := told(w, "a"); held != "" {
+	w.Create(world.Claim("b", "p"))
+	w.Await(world.Bound("b"), world.Full("p", 2), world.HasState("a", states.Stale))
+	same(t, w.States(w.Claim("a")), "", "bound", "stale")
+	if held := w.SandboxOf("a"); held != "" {
 		t.Errorf("the claim still names %s", held)
 	}
 }
@@ -155,16 +153,16 @@ func TestAClaimWhoseSandboxIsDeletedIsStaleAndNeverBoundAgain(t *testing.T) {
 func TestAClaimDeletedWhileItWaitsLeavesItsPlaceToTheNext(t *testing.T) {
 	w, c := cold(t, 2)
 	for _, claim := range []string{"a", "b"} {
-		w.Create(kit.Claim(claim, "p"))
-		w.Await(kit.Says(claim, "AdoptionPending"))
+		w.Create(world.Claim(claim, "p"))
+		w.Await(world.HasReason(claim, "AdoptionPending"))
 	}
 	a := w.Claim("a")
 	w.Delete(w.Claims(), "a")
-	w.Await(kit.Gone(a))
+	w.Await(world.Deleted(a))
 	w.Kubelet.Release(w.Members("p")[0])
-	w.Await(kit.Bound("b"))
+	w.Await(world.Bound("b"))
 	w.Kubelet.Release()
-	w.Await(kit.Right("p", 2, "b"))
+	w.Await(world.Converged("p", 2, "b"))
 	if n := c.Wire.Count("sandbox", "adopt"); n != 1 {
 		t.Errorf("%d adoptions, want 1", n)
 	}
@@ -174,17 +172,16 @@ func TestAClaimDeletedWhileItIsBindingTakesItsSandboxWithIt(t *testing.T) {
 	t.Parallel()
 	w := kit.New(t)
 	c, gate := w.Held("claimstatus", "bound")
-	w.Create(kit.Template("t"), kit.Pool("p", 2))
-	w.Await(kit.Full("p", 2))
-	w.Create(kit.Claim("a", "p"))
+	w.Create(world.Template("t"), world.Pool("p", 2))
+	w.Await(world.Full("p", 2))
+	w.Create(world.Claim("a", "p"))
 	w.Await(gate.Reached())
-	w.Await(kit.Full("p", 2))
 	a := w.Claim("a")
 	w.Delete(w.Claims(), "a")
-	w.Await(kit.Gone(a))
+	w.Await(world.Deleted(a))
 	gate.Open()
-	w.Create(kit.Claim("b", "p"))
-	w.Await(kit.Right("p", 2, "b"))
+	w.Create(world.Claim("b", "p"))
+	w.Await(world.Converged("p", 2, "b"))
 	if n := c.Wire.Count("sandbox", "adopt"); n != 2 {
 		t.Errorf("%d adoptions, want 2", n)
 	}
@@ -192,48 +189,48 @@ func TestAClaimDeletedWhileItIsBindingTakesItsSandboxWithIt(t *testing.T) {
 
 func TestAClaimMadeAgainUnderItsNameIsAnotherClaim(t *testing.T) {
 	w, _ := started(t, 2)
-	w.Create(kit.Claim("a", "p"))
-	w.Await(kit.Right("p", 2, "a"))
-	first, had := w.Claim("a"), w.Sandbox(told(w, "a"))
+	w.Create(world.Claim("a", "p"))
+	w.Await(world.Converged("p", 2, "a"))
+	first, had := w.Claim("a"), w.Sandbox(w.SandboxOf("a"))
 	w.Delete(w.Claims(), "a")
-	w.Create(kit.Claim("a", "p"))
-	w.Await(kit.Gone(first), kit.Gone(had), kit.Right("p", 2, "a"))
-	if got := w.Sandbox(told(w, "a")); got.UID == had.UID || w.Claim("a").UID == first.UID {
+	w.Create(world.Claim("a", "p"))
+	w.Await(world.Deleted(first), world.Deleted(had), world.Converged("p", 2, "a"))
+	if got := w.Sandbox(w.SandboxOf("a")); got.UID == had.UID || w.Claim("a").UID == first.UID {
 		t.Error("it was given the sandbox of the claim before")
 	}
 }
 
 func TestASandboxThatAUserMakesRunsAndBelongsToNoPool(t *testing.T) {
 	w, _ := started(t, 1)
-	w.Create(kit.Sandbox("mine"))
-	w.Await(kit.PodWords("mine", states.Bound), func(s *kit.Sight) error {
+	w.Create(world.Sandbox("mine"))
+	w.Await(world.PodHasState("mine", states.Bound), func(s *world.Snapshot) error {
 		if !meta.IsStatusConditionTrue(s.Sandboxes["mine"].Status.Conditions, "Ready") {
 			return errWaits
 		}
 		return nil
 	})
 	mine := w.Sandbox("mine")
-	if mine.Annotations[apply.NotePod] != "mine" || len(mine.Status.PodIPs) == 0 || mine.Status.NodeName == "" {
+	if mine.Annotations[apply.AnnotationPodName] != "mine" || len(mine.Status.PodIPs) == 0 || mine.Status.NodeName == "" {
 		t.Errorf("its status is not complete: %v", mine.Status)
 	}
-	w.Await(kit.Full("p", 1))
+	w.Await(world.Full("p", 1))
 }
 
-func TestAWordThatAHandTookAwayComesBack(t *testing.T) {
-	for _, word := range []string{"", "nonsense", "warming"} {
-		t.Run("the hand wrote "+word, func(t *testing.T) {
+func TestAStateThatAHandTookAwayComesBack(t *testing.T) {
+	for _, state := range []string{"", "nonsense", "warming"} {
+		t.Run("the hand wrote "+state, func(t *testing.T) {
 			w, _ := started(t, 1)
-			w.Create(kit.Claim("a", "p"))
-			w.Await(kit.Right("p", 1, "a"))
-			for _, pod := range []string{told(w, "a"), w.Members("p")[0]} {
+			w.Create(world.Claim("a", "p"))
+			w.Await(world.Converged("p", 1, "a"))
+			for _, pod := range []string{w.SandboxOf("a"), w.Members("p")[0]} {
 				before := w.Pod(pod).ResourceVersion
-				w.LabelPod(pod, apply.LabelState, word)
-				w.Await(func(s *kit.Sight) error {
+				w.LabelPod(pod, apply.LabelState, state)
+				w.Await(func(s *world.Snapshot) error {
 					if s.Pods[pod].ResourceVersion == before {
 						return errWaits
 					}
 					return nil
-				}, kit.Right("p", 1, "a"))
+				}, world.Converged("p", 1, "a"))
 			}
 		})
 	}
@@ -241,9 +238,9 @@ func TestAWordThatAHandTookAwayComesBack(t *testing.T) {
 
 func TestAClaimAddsLabelsAndAnnotationsToItsPod(t *testing.T) {
 	w, _ := started(t, 1)
-	w.Create(kit.Claim("a", "p", kit.Labelled("sandbox.users.io/team", "blue"), kit.Annotated("example.com/note", "hello")))
-	w.Await(kit.Right("p", 1, "a"))
-	pod := w.Pod(told(w, "a"))
+	w.Create(world.Claim("a", "p", world.WithLabel("sandbox.users.io/team", "blue"), world.WithAnnotation("example.com/note", "hello")))
+	w.Await(world.Converged("p", 1, "a"))
+	pod := w.Pod(w.SandboxOf("a"))
 	if pod.Labels["sandbox.users.io/team"] != "blue" || pod.Annotations["example.com/note"] != "hello" {
 		t.Errorf("the pod has %v and %v", pod.Labels, pod.Annotations)
 	}
@@ -253,17 +250,17 @@ func TestAClaimWaitsForItsPoolAndAPoolForItsTemplate(t *testing.T) {
 	t.Parallel()
 	w := kit.New(t)
 	w.Controller()
-	w.Create(kit.Claim("a", "p"))
-	w.Await(kit.Says("a", "WarmPoolNotFound"))
-	w.Create(kit.Pool("p", 1))
-	w.Await(kit.Says("a", "TemplateNotFound"), func(s *kit.Sight) error {
+	w.Create(world.Claim("a", "p"))
+	w.Await(world.HasReason("a", "WarmPoolNotFound"))
+	w.Create(world.Pool("p", 1))
+	w.Await(world.HasReason("a", "TemplateNotFound"), func(s *world.Snapshot) error {
 		if !meta.IsStatusConditionTrue(s.Pools["p"].Status.Conditions, "Degraded") {
 			return errWaits
 		}
 		return nil
 	})
-	w.Create(kit.Template("t"))
-	w.Await(kit.Right("p", 1, "a"))
+	w.Create(world.Template("t"))
+	w.Await(world.Converged("p", 1, "a"))
 	if c := meta.FindStatusCondition(w.Pool("p").Status.Conditions, "Degraded"); c.Status != metav1.ConditionFalse {
 		t.Errorf("the pool still says %s", c.Reason)
 	}
@@ -272,15 +269,15 @@ func TestAClaimWaitsForItsPoolAndAPoolForItsTemplate(t *testing.T) {
 func TestAMemberThatLosesItsReadinessIsNotHandedOut(t *testing.T) {
 	w, _ := started(t, 2)
 	sick := w.Members("p")[0]
-	w.Kubelet.Blink(sick, false)
-	w.Await(kit.PodWords(sick, states.Warming))
-	w.Create(kit.Claim("a", "p"))
-	w.Await(kit.Bound("a"))
-	if told(w, "a") == sick {
+	w.Kubelet.SetReady(sick, false)
+	w.Await(world.PodHasState(sick, states.Warming))
+	w.Create(world.Claim("a", "p"))
+	w.Await(world.Bound("a"))
+	if w.SandboxOf("a") == sick {
 		t.Error("the claim was given a sandbox that is not ready")
 	}
-	w.Kubelet.Blink(sick, true)
-	w.Await(kit.Right("p", 2, "a"))
+	w.Kubelet.SetReady(sick, true)
+	w.Await(world.Converged("p", 2, "a"))
 }
 
 func told(w *kit.World, claim string) string { return w.Claim(claim).Status.SandboxStatus.Name }

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kiln-sandbox/kiln/apply"
-	"github.com/kiln-sandbox/kiln/states"
 	"github.com/kiln-sandbox/kiln/test/kit"
+	"github.com/kiln-sandbox/kiln/test/world"
 	"github.com/kiln-sandbox/kiln/watch"
 )
 
@@ -31,25 +31,15 @@ func (c *clock) now() time.Time { return time.Now().Add(time.Duration(c.ahead.Lo
 // keep has a controller go by the clock.
 func (c *clock) keep(o *watch.Options) { o.Now = c.now }
 
-// members wishes for a pool to have a number of members, ready or not.
-func members(pool string, n int) kit.Wish {
-	return func(s *kit.Sight) error {
-		if got := len(s.Members(pool)); got != n {
-			return fmt.Errorf("pool %s has %d members, not %d", pool, got, n)
-		}
-		return nil
-	}
-}
-
 func TestAMemberThatNeverBecomesReadyIsReplaced(t *testing.T) {
 	t.Parallel()
 	w := kit.New(t)
 	w.Controller(impatient)
 	w.Kubelet.Hold()
-	w.Create(kit.Template("t"), kit.Pool("p", 2))
-	retired := func(s *kit.Sight) error {
+	w.Create(world.Template("t"), world.Pool("p", 2))
+	retired := func(s *world.Snapshot) error {
 		for _, b := range s.Sandboxes {
-			if b.Annotations[apply.NoteRetired] == states.Stuck {
+			if b.Annotations[apply.AnnotationRetired] == stuck {
 				return nil
 			}
 		}
@@ -57,7 +47,7 @@ func TestAMemberThatNeverBecomesReadyIsReplaced(t *testing.T) {
 	}
 	w.Await(retired)
 	w.Kubelet.Release()
-	w.Await(kit.Right("p", 2))
+	w.Await(world.Converged("p", 2))
 }
 
 func TestALaunchThatTakesLongIsToldSoonerWhereSomebodyWaits(t *testing.T) {
@@ -67,18 +57,18 @@ func TestALaunchThatTakesLongIsToldSoonerWhereSomebodyWaits(t *testing.T) {
 	at.forward(30 * time.Second)
 	w.Controller(at.keep)
 	w.Kubelet.Hold()
-	w.Create(kit.Template("t"), kit.Pool("p", 1), kit.Sandbox("mine"))
+	w.Create(world.Template("t"), world.Pool("p", 1), world.Sandbox("mine"))
 	w.Await(counted("p", 1, 0))
-	w.Await(sandboxSays("mine", "DependenciesNotReady", ""))
+	w.Await(world.SandboxSays("mine", "DependenciesNotReady", ""))
 	member := w.Members("p")[0]
 	if told := w.Sandbox(member).Status.Conditions; len(told) > 0 {
 		t.Errorf("after half a minute nobody needs to know this: %+v", told)
 	}
 	at.forward(time.Minute)
 	w.LabelPod(member, "look", "again")
-	w.Await(sandboxSays(member, "DependenciesNotReady", "Pending"))
+	w.Await(world.SandboxSays(member, "DependenciesNotReady", "Pending"))
 	w.Kubelet.Release()
-	w.Await(kit.Full("p", 1))
+	w.Await(world.Full("p", 1))
 }
 
 func TestANodeThatIsAwayForTooLongCostsAPoolAQuarterAndTheOthersComeBack(t *testing.T) {
@@ -86,29 +76,29 @@ func TestANodeThatIsAwayForTooLongCostsAPoolAQuarterAndTheOthersComeBack(t *test
 	w := kit.New(t)
 	var at clock
 	c := w.Controller(at.keep)
-	w.Create(kit.Template("t"), kit.Pool("p", 8))
-	w.Await(kit.Full("p", 8))
+	w.Create(world.Template("t"), world.Pool("p", 8))
+	w.Await(world.Full("p", 8))
 	before := w.Members("p")
 	w.Kubelet.Linger()
 	for _, pod := range before {
-		w.Kubelet.Blink(pod, false)
+		w.Kubelet.SetReady(pod, false)
 	}
 	w.Await(counted("p", 8, 0))
 	for _, member := range before {
-		w.Await(sandboxSays(member, "DependenciesNotReady", "not Ready"))
+		w.Await(world.SandboxSays(member, "DependenciesNotReady", "not Ready"))
 	}
 	at.forward(time.Hour)
 	for _, paused := range []bool{false, true} { // each time it looks again, and says so
-		w.Repool("p", fmt.Sprintf(`{"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"paused":%t}}}`, paused))
+		w.PatchPool("p", fmt.Sprintf(`{"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"paused":%t}}}`, paused))
 		w.Await(standing(8, 8, 2), counted("p", 8, 2))
 	}
 	if n := c.Wire.Count("sandbox", "retire"); n != 2 {
 		t.Errorf("%d members were given up, and 2 is a quarter", n)
 	}
-	w.Kubelet.Mend()
-	w.Await(kit.Full("p", 8))
+	w.Kubelet.Repair()
+	w.Await(world.Full("p", 8))
 	w.Kubelet.LetGo()
-	w.Await(kit.Right("p", 8))
+	w.Await(world.Converged("p", 8))
 	stayed := slices.DeleteFunc(w.Members("p"), func(m string) bool { return !slices.Contains(before, m) })
 	if len(stayed) != 6 {
 		t.Errorf("%q are still there of %q; 6 should be", stayed, before)
@@ -121,9 +111,9 @@ func TestAMemberThatHasNoRoomIsHeldAndThePoolSaysSo(t *testing.T) {
 	var at clock
 	w.Controller(at.keep)
 	w.Kubelet.Hold()
-	w.Create(kit.Template("t"), kit.Pool("p", 1))
+	w.Create(world.Template("t"), world.Pool("p", 1))
 	var pod string
-	w.Await(func(s *kit.Sight) error {
+	w.Await(func(s *world.Snapshot) error {
 		for name, p := range s.Pods {
 			if pod = name; p.Spec.NodeName != "" {
 				return nil // the server itself says True of a pod that gets its node
@@ -132,16 +122,16 @@ func TestAMemberThatHasNoRoomIsHeldAndThePoolSaysSo(t *testing.T) {
 		return fmt.Errorf("there is no pod that has a node")
 	})
 	schedulerSays(t, w, &at, pod, `"status":"False","reason":"Unschedulable","message":"0/3 nodes are available"`)
-	w.Await(poolSays("p", "Degraded", "Unschedulable", "0/3 nodes are available"))
+	w.Await(world.PoolSays("p", "Degraded", "Unschedulable", "0/3 nodes are available"))
 	at.forward(time.Hour)
 	schedulerSays(t, w, &at, pod, `"status":"False","reason":"Unschedulable","message":"0/4 nodes are available"`)
-	w.Await(poolSays("p", "Degraded", "Unschedulable", "0/4 nodes are available"))
+	w.Await(world.PoolSays("p", "Degraded", "Unschedulable", "0/4 nodes are available"))
 	NewWithT(t).Eventually(func() int { return w.Events("p", "WarmPoolNotProgressing") }, "30s").Should(Equal(1))
 	schedulerSays(t, w, &at, pod, `"status":"True"`)
-	w.Await(poolSays("p", "Degraded", "AsExpected", ""))
+	w.Await(world.PoolSays("p", "Degraded", "AsExpected", ""))
 	w.Kubelet.Release()
-	w.Await(kit.All(kit.Right("p", 1), poolSays("p", "Degraded", "AsExpected", "")))
-	w.Look(func(s *kit.Sight) { NewWithT(t).Expect(s.Pods).To(HaveKey(pod), "it was held, not replaced") })
+	w.Await(world.All(world.Converged("p", 1), world.PoolSays("p", "Degraded", "AsExpected", "")))
+	w.Look(func(s *world.Snapshot) { NewWithT(t).Expect(s.Pods).To(HaveKey(pod), "it was held, not replaced") })
 	NewWithT(t).Eventually(func() int { return w.Events("p", "WarmPoolProgressing") }, "30s").Should(Equal(1))
 }
 
@@ -150,9 +140,9 @@ func TestAMemberThatWaitsAtAGateIsHeldHoweverLongThatTakes(t *testing.T) {
 	w := kit.New(t)
 	var at clock
 	c := w.Controller(at.keep)
-	gated := kit.Template("t")
+	gated := world.Template("t")
 	gated.Spec.PodTemplate.Spec.Raw = []byte(`{"schedulingGates":[{"name":"example.com/gate"}],"containers":[{"name":"main","image":"image"}]}`)
-	w.Create(gated, kit.Pool("p", 1))
+	w.Create(gated, world.Pool("p", 1))
 	w.Await(pods(1))
 	at.forward(time.Hour)
 	w.Scale("p", 2)
@@ -162,7 +152,7 @@ func TestAMemberThatWaitsAtAGateIsHeldHoweverLongThatTakes(t *testing.T) {
 		_, err := w.Pods().Patch(w.Context(), member, types.MergePatchType, []byte(`{"spec":{"schedulingGates":null}}`), metav1.PatchOptions{})
 		NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	}
-	w.Await(kit.Right("p", 2))
+	w.Await(world.Converged("p", 2))
 	if n := c.Wire.Count("sandbox", "retire"); n != 0 {
 		t.Errorf("%d members were given up", n)
 	}
@@ -182,7 +172,7 @@ func TestPodsThatAreDeletedAsFastAsTheyAreMadeAreMadeEverMoreSlowly(t *testing.T
 	w := kit.New(t)
 	c := w.Controller()
 	w.Kubelet.Hold()
-	w.Create(kit.Template("t"), kit.Pool("p", 2))
+	w.Create(world.Template("t"), world.Pool("p", 2))
 	w.Await(members("p", 2))
 	vandal, err := w.Pods().Watch(w.Context(), metav1.ListOptions{})
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
@@ -194,25 +184,25 @@ func TestPodsThatAreDeletedAsFastAsTheyAreMadeAreMadeEverMoreSlowly(t *testing.T
 			w.Delete(w.Pods(), pod.Name)
 		}
 	}
-	w.Await(poolSays("p", "Degraded", "MembersEnd", "as fast as they are made"))
+	w.Await(world.PoolSays("p", "Degraded", "MembersEnd", "as fast as they are made"))
 	NewWithT(t).Expect(c.Wire.Count("pod", "create")).To(BeNumerically("<", 12))
 	w.Kubelet.Release()
-	w.Await(kit.Full("p", 2))
+	w.Await(world.Full("p", 2))
 }
 
 func TestAMemberThatAHandCalledBoundIsReplaced(t *testing.T) {
 	t.Parallel()
 	w := kit.New(t)
 	w.Controller()
-	w.Create(kit.Template("t"), kit.Pool("p", 2))
-	w.Await(kit.Full("p", 2))
+	w.Create(world.Template("t"), world.Pool("p", 2))
+	w.Await(world.Full("p", 2))
 	var pod string
-	w.Look(func(s *kit.Sight) { pod = s.Free("p")[0] })
+	w.Look(func(s *world.Snapshot) { pod = s.Free("p")[0] })
 	w.LabelPod(pod, apply.LabelState, "bound")
-	w.Await(func(s *kit.Sight) error {
+	w.Await(func(s *world.Snapshot) error {
 		if _, there := s.Pods[pod]; there {
 			return fmt.Errorf("pod %s is still there", pod)
 		}
 		return nil
-	}, kit.Full("p", 2))
+	}, world.Full("p", 2))
 }

@@ -1,0 +1,95 @@
+package suite
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kiln-sandbox/kiln/states"
+	"github.com/kiln-sandbox/kiln/test/kit"
+	"github.com/kiln-sandbox/kiln/test/world"
+)
+
+// A controller is about to send a write and is not heard of for so long that
+// another one brings everything to its end. Then the write arrives.
+func TestAWriteThatArrivesLateChangesNothing(t *testing.T) {
+	for _, row := range crashes {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			w := kit.New(t)
+			first, gate := w.Held(row.kind, row.verb)
+			row.scenario.run(w, gate.Reached())
+			w.Await(gate.Reached())
+			w.Controller()
+			w.Await(world.Converged("p", int(row.scenario.size), row.scenario.claims...))
+			gate.Open()
+			w.Await(first.Settled(), world.Converged("p", int(row.scenario.size), row.scenario.claims...), world.Annotated(row.scenario.claims...))
+		})
+	}
+}
+
+// A claim was bound and has lost its sandbox since: the late write that it is
+// bound is not believed.
+func TestALateWriteDoesNotBringAStaleClaimBack(t *testing.T) {
+	t.Parallel()
+	w := kit.New(t)
+	first, gate := w.Held("claimstatus", "bound")
+	warm.run(w, gate.Reached())
+	w.Await(gate.Reached())
+	w.Controller()
+	w.Await(world.Bound("a"))
+	w.Delete(w.Sandboxes(), w.SandboxOf("a"))
+	w.Await(world.HasState("a", states.Stale))
+	gate.Open()
+	w.Await(first.Settled(), world.HasState("a", states.Stale), world.Full("p", 2))
+}
+
+// A pod became ready, was taken and is bound since: the late write that it is free
+// is not believed.
+func TestALateWriteDoesNotFreeABoundPod(t *testing.T) {
+	t.Parallel()
+	w := kit.New(t)
+	first, gate := w.Held("pod", "ready")
+	w.Create(world.Template("t"), world.Pool("p", 1))
+	w.Await(gate.Reached())
+	w.Controller()
+	w.Await(world.Full("p", 1))
+	w.Create(world.Claim("a", "p"))
+	w.Await(world.Converged("p", 1, "a"))
+	gate.Open()
+	w.Await(first.Settled(), world.Converged("p", 1, "a"))
+}
+
+func TestASandboxMadeAgainUnderTheNameAClaimWasToldIsNotTheClaims(t *testing.T) {
+	t.Parallel()
+	w := kit.New(t)
+	first := w.Controller()
+	w.Create(world.Template("t"), world.Pool("p", 0), world.Claim("a", "p"))
+	w.Await(world.Converged("p", 0, "a"))
+	first.Stop()
+
+	// What a slow second leader does: its creation arrives after the sandbox that
+	// the claim was told of is gone.
+	g := NewWithT(t)
+	was, err := w.Sandboxes().Get(w.Context(), "a", metav1.GetOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	w.Delete(w.Sandboxes(), "a")
+	w.Delete(w.Pods(), "a")
+	w.Await(world.Deleted(was))
+	again := world.Sandbox("a")
+	again.Labels, again.OwnerReferences = was.Labels, was.OwnerReferences
+	w.Create(again)
+
+	w.Controller()
+	w.Await(world.All(
+		world.HasState("a", states.Stale),
+		world.ClaimSays("a", "SandboxLost", `Sandbox "a" of this claim is gone`),
+		func(s *world.Snapshot) error {
+			if again, ok := s.Sandboxes["a"]; ok {
+				return world.Deleted(again)(s)
+			}
+			return nil
+		},
+	))
+}
