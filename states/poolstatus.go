@@ -48,6 +48,10 @@ func CountPool(f PoolFacts) PoolCount {
 // PoolStatusFacts are what a pool's status is decided from.
 type PoolStatusFacts struct {
 	PoolFacts
+	// Superseded: something is still under way that was decided on an older spec or
+	// template. A status that says that the newer one was observed waits for it: what
+	// comes after such a status was decided on what it says.
+	Superseded bool
 	// Unschedulable: no node has room for some members.
 	Unschedulable bool
 	// Revision is the one that the template has now, and Deadline how long a rollout
@@ -91,6 +95,9 @@ func StepPoolStatus(f PoolStatusFacts) Decision {
 		return rest(ReasonGone)
 	case f.Template == PresenceUnseen && !f.TemplateUnreadable:
 		return act(ReadTemplate, ReasonTemplateUnseen)
+	}
+	if f.Superseded {
+		return act(Wait, ReasonSuperseded)
 	}
 	r := PoolReport{Count: CountPool(f.PoolFacts), Degraded: f.degraded()}
 	var after time.Duration

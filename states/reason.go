@@ -157,6 +157,9 @@ const (
 	ReasonPodsRefused Reason = "PodsRefused"
 	// ReasonMembersEnd: members end as fast as they are made.
 	ReasonMembersEnd Reason = "MembersEnd"
+	// ReasonSuperseded: members are being made, or given up, that were decided on an
+	// older spec or template.
+	ReasonSuperseded Reason = "Superseded"
 	// ReasonUnschedulable: no node has room for some members.
 	ReasonUnschedulable Reason = "Unschedulable"
 	// ReasonMembersUnready: a member is not ready and may become so.

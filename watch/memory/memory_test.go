@@ -76,7 +76,7 @@ func TestARetirementIsRememberedUntilItIsWritten(t *testing.T) {
 	g := NewWithT(t)
 	r := NewRetirements()
 	g.Expect(r.Reason("u")).To(BeEmpty())
-	r.Add("u", states.ReasonStuck)
+	r.Add("u", Retirement{Reason: states.ReasonStuck})
 	g.Expect(r.Reason("u")).To(Equal(states.ReasonStuck))
 	r.Drop("u")
 	g.Expect(r.Reason("u")).To(BeEmpty())

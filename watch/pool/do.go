@@ -8,6 +8,7 @@ import (
 
 	"github.com/kiln-sandbox/kiln/apply"
 	"github.com/kiln-sandbox/kiln/states"
+	"github.com/kiln-sandbox/kiln/watch/memory"
 	"github.com/kiln-sandbox/kiln/watch/view"
 )
 
@@ -46,9 +47,9 @@ func (l *Pools) readTemplate(ctx context.Context, s Snapshot) learned {
 func (l Members) retire(s Snapshot, members []states.Retirement) {
 	for _, m := range members {
 		b := s.members[m.Name]
-		l.Retirements.Add(b.UID, m.Reason)
-		if !l.Shelves.Withdraw(view.KeyOf(b)) {
-			l.Retirements.Drop(b.UID) // a claim has it; the next look counts without it
+		l.Retirements.Add(b.UID, memory.Retirement{Pool: s.pool.UID, Reason: m.Reason, Basis: s.basis()})
+		if l.overtaken(s) || !l.Shelves.Withdraw(view.KeyOf(b)) {
+			l.Retirements.Drop(b.UID) // the next look decides anew, or counts without it: a claim has it
 			continue
 		}
 		if m.Reason == states.ReasonStuck {
@@ -61,6 +62,11 @@ func (l Members) retire(s Snapshot, members []states.Retirement) {
 // create makes members, and returns why the first that failed did so. What is to be
 // retired does not wait for that.
 func (l Members) create(ctx context.Context, s Snapshot, n int) error {
+	defer l.WakeStatus(s.key, StatusDelay)
+	defer l.Memory.begin(s.pool.UID, s.basis())()
+	if l.overtaken(s) {
+		return nil // the next look decides anew
+	}
 	names := l.Memory.names(s.pool, n)
 	errs := make([]error, len(names))
 	var wg sync.WaitGroup
@@ -71,7 +77,6 @@ func (l Members) create(ctx context.Context, s Snapshot, n int) error {
 	var failure error
 	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
 		failure = errs[i]
-		l.WakeStatus(s.key, StatusDelay)
 	}
 	l.Memory.created(s.pool.UID, failure)
 	return failure

@@ -18,6 +18,7 @@ import (
 	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
 	"github.com/kiln-sandbox/kiln/states"
 	"github.com/kiln-sandbox/kiln/watch/loop"
+	"github.com/kiln-sandbox/kiln/watch/memory"
 	"github.com/kiln-sandbox/kiln/watch/view"
 )
 
@@ -257,7 +258,7 @@ func TestAPoolMakesWhatIsMissingOnce(t *testing.T) {
 	r := w.writing()
 	w.g.Expect(loop.Step(t.Context(), Members{w.Pools}, key).Err).NotTo(HaveOccurred())
 	w.g.Expect(r.made).To(HaveLen(1))
-	w.g.Expect(w.woken).To(Equal([]string{"sandbox a/" + r.made[0]}))
+	w.g.Expect(w.woken).To(Equal([]string{"sandbox a/" + r.made[0], "status in 250ms of a/p"}))
 }
 
 func TestWhatTheServerRefusesIsTriedAgainOneAtATime(t *testing.T) {
@@ -313,4 +314,27 @@ func TestAPoolAsksWhatClaimsAreTakingBeforeItDoesAnything(t *testing.T) {
 	w.put(adopted)
 	loop.Step(context.Background(), Members{w.Pools}, key)
 	w.g.Expect(r.made).To(HaveLen(1), "the refill of what a claim is being told of waits")
+}
+
+// What comes after a status that says that another spec was observed was decided on
+// that: neither a creation nor a retirement of before may trail behind it.
+func TestAStatusWaitsForWhatWasDecidedOnAnOlderSpec(t *testing.T) {
+	w := aWorld(t, aPool(), aTemplate(), member("m"), free("m"))
+	w.writing()
+	superseded := func() bool {
+		return Status{w.Pools}.Decide(w.Observe(key, learned{})).Reason == states.ReasonSuperseded
+	}
+	before := w.Observe(key, learned{})
+	end := w.Memory.begin("u", before.basis())
+	w.Retirements.Add("m", memory.Retirement{Pool: "u", Reason: states.ReasonSurplus, Basis: before.basis()})
+	w.g.Expect(superseded()).To(BeFalse(), "they were decided on what it says")
+	w.g.Expect(w.overtaken(before)).To(BeFalse())
+
+	w.g.Expect(w.Stores.Pools.Put(aPool(func(p *ext.SandboxWarmPool) { p.Generation++; p.ResourceVersion = "99" }))).To(Succeed())
+	w.g.Expect(superseded()).To(BeTrue())
+	w.g.Expect(w.overtaken(before)).To(BeTrue(), "and nothing more is begun on the old ground")
+	end()
+	w.g.Expect(superseded()).To(BeTrue(), "a member is still given up")
+	w.Retirements.Drop("m")
+	w.g.Expect(superseded()).To(BeFalse())
 }

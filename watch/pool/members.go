@@ -4,6 +4,7 @@ package pool
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -173,6 +174,24 @@ func (l *Pools) former(pool *ext.SandboxWarmPool) (n int) {
 func (l *Pools) exists(key view.Key, uid types.UID) bool {
 	b, ok := l.Stores.Sandboxes.Get(key)
 	return ok && b.UID == uid
+}
+
+// basis is the spec and the template that a snapshot's decisions are made on.
+func (s Snapshot) basis() string {
+	return fmt.Sprintf("%d %s", s.pool.Generation, s.blueprint.RevisionFor(s.pool))
+}
+
+// overtaken reports whether a pool or its template has changed since a snapshot. It is
+// asked after an effect was registered: either it sees the change, or the status that
+// tells of the change sees the effect.
+func (l *Pools) overtaken(s Snapshot) bool {
+	p, ok := l.Stores.Pools.Get(s.key)
+	if !ok || p.UID != s.pool.UID {
+		return true
+	}
+	now := Snapshot{pool: p}
+	l.template(&now)
+	return now.basis() != s.basis()
 }
 
 // Decide decides a pool's next step.

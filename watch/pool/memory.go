@@ -28,6 +28,8 @@ type remembered struct {
 	unanswered []string
 	// refused is what the server said to the last creation, if it refused.
 	refused string
+	// creating counts the creations under way by what they were decided on.
+	creating map[string]int
 	// last is what the status said last; nil until it was looked at.
 	last *states.PoolReport
 }
@@ -86,6 +88,37 @@ func (m *Memory) created(pool types.UID, err error) {
 	case err == nil:
 		m.of(pool).refused = ""
 	}
+}
+
+// begin remembers that a pool makes members that were decided on a basis, until the
+// function that it returns is called.
+func (m *Memory) begin(pool types.UID, basis string) (end func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.of(pool)
+	if r.creating == nil {
+		r.creating = map[string]int{}
+	}
+	r.creating[basis]++
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if r.creating[basis]--; r.creating[basis] == 0 {
+			delete(r.creating, basis)
+		}
+	}
+}
+
+// superseded reports whether a pool makes members on another basis than this.
+func (m *Memory) superseded(pool types.UID, basis string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok := m.all[pool]
+	if !ok {
+		return false
+	}
+	_, same := r.creating[basis]
+	return len(r.creating) > 1 || len(r.creating) == 1 && !same
 }
 
 // refusal is what the server said to the last creation, if it refused.

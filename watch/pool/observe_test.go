@@ -13,6 +13,7 @@ import (
 	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
 	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
 	"github.com/kiln-sandbox/kiln/states"
+	"github.com/kiln-sandbox/kiln/watch/memory"
 	"github.com/kiln-sandbox/kiln/watch/store"
 )
 
@@ -96,7 +97,7 @@ func TestWhatIsGatheredOfAPool(t *testing.T) {
 func TestWhatTheProcessRemembersOfAPoolIsAFact(t *testing.T) {
 	w := aWorld(t, aPool(), aTemplate(), member("m"), free("m"))
 	w.Memory.created("u", apply.ErrRefused)
-	w.Retirements.Add("m", states.ReasonStuck)
+	w.Retirements.Add("m", memory.Retirement{Reason: states.ReasonStuck})
 	for range 2 + churnFree + 1 {
 		w.Churn.Add("u", noon.Time)
 	}

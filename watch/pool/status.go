@@ -28,6 +28,7 @@ func (l Status) facts(s Snapshot) states.PoolStatusFacts {
 	if s.pool != nil {
 		f.Revision, f.Deadline = s.blueprint.RevisionFor(s.pool), view.Deadline(s.pool)
 		f.Progress = l.Memory.progress(s.pool)
+		f.Superseded = l.Memory.superseded(s.pool.UID, s.basis()) || l.Retirements.Superseded(s.pool.UID, s.basis())
 	}
 	return f
 }

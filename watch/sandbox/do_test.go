@@ -17,6 +17,7 @@ import (
 	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
 	"github.com/kiln-sandbox/kiln/states"
 	"github.com/kiln-sandbox/kiln/watch/loop"
+	"github.com/kiln-sandbox/kiln/watch/memory"
 	"github.com/kiln-sandbox/kiln/watch/shelf"
 	"github.com/kiln-sandbox/kiln/watch/view"
 )
@@ -110,7 +111,7 @@ func TestEveryReasonToReportASandboxIsWorded(t *testing.T) {
 func TestAMoveAndARetirementCarryTheDecisionsReason(t *testing.T) {
 	w := aWorld(t, aSandbox(ofPool), running(carries(states.Ready)), aPool())
 	r := w.writing()
-	w.Retirements.Add("u", states.ReasonStuck)
+	w.Retirements.Add("u", memory.Retirement{Reason: states.ReasonStuck})
 	s := w.Observe(key, learned{})
 	for _, why := range []states.Reason{states.ReasonFree, states.ReasonClaimGone, states.ReasonCooled} {
 		_, err := w.Do(t.Context(), s, states.Decision{Act: states.Move, About: states.About{Event: states.EventCooled}, Reason: why})
@@ -186,7 +187,7 @@ func TestARetiredSandboxGoesAfterItsPodsState(t *testing.T) {
 func TestASandboxThatIsNoMemberIsNobodysToRetire(t *testing.T) {
 	w := aWorld(t, aSandbox(ofClaim), aClaim(bound), running(carries(states.Bound)))
 	w.writing()
-	w.Retirements.Add("u", states.ReasonSurplus)
+	w.Retirements.Add("u", memory.Retirement{Reason: states.ReasonSurplus})
 	w.g.Expect(loop.Step(t.Context(), w.Sandboxes, key)).To(Equal(loop.Result{}))
 	w.g.Expect(w.Retirements.Reason("u")).To(BeEmpty())
 }

@@ -12,6 +12,7 @@ import (
 	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
 	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
 	"github.com/kiln-sandbox/kiln/states"
+	"github.com/kiln-sandbox/kiln/watch/memory"
 	"github.com/kiln-sandbox/kiln/watch/store"
 )
 
@@ -94,7 +95,7 @@ func TestWhatIsRememberedOfASandboxEndsWithIt(t *testing.T) {
 	w := aWorld(t)
 	w.onShelves()
 	w.Churn.Add("u", noon.Time)
-	w.Retirements.Add("u", states.ReasonStuck)
+	w.Retirements.Add("u", memory.Retirement{Reason: states.ReasonStuck})
 	w.SandboxChanged(store.Change[*agents.Sandbox]{Was: aSandbox(), HadWas: true})
 	w.g.Expect(w.Churn.Wait("u", 0, noon.Time)).To(BeZero())
 	w.g.Expect(w.Retirements.Reason("u")).To(BeEmpty())

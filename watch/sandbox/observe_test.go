@@ -12,6 +12,7 @@ import (
 	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
 	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
 	"github.com/kiln-sandbox/kiln/states"
+	"github.com/kiln-sandbox/kiln/watch/memory"
 )
 
 func bound(c *ext.SandboxClaim) {
@@ -120,7 +121,7 @@ func TestAWatchThatIsPastASandboxKnowsThatItsOwnerIsGone(t *testing.T) {
 
 func TestWhatTheProcessRemembersOfASandboxIsAFact(t *testing.T) {
 	w := aWorld(t, aSandbox(ofPool), aPool())
-	w.Retirements.Add("u", states.ReasonStuck)
+	w.Retirements.Add("u", memory.Retirement{Reason: states.ReasonStuck})
 	for range podsFree + 1 {
 		w.Churn.Add("u", noon.Time)
 	}

@@ -177,7 +177,7 @@ func TestTheShelfHoldsWhatMayBeTaken(t *testing.T) {
 		{"one that is retired is not there", func(d *desk) { d.sandbox("m", retired); d.pod("a", "m") }, "empty"},
 		{"one that was retired is gone from there", func(d *desk) { d.free("m"); d.sandbox("m", retired) }, "empty"},
 		{"a retirement that is pending keeps it off", func(d *desk) {
-			d.Retirements.Add("m", states.ReasonSurplus)
+			d.Retirements.Add("m", memory.Retirement{Reason: states.ReasonSurplus})
 			d.free("m")
 		}, "empty"},
 		{"one whose pod the server refuses is not coming", func(d *desk) {
@@ -268,7 +268,7 @@ func TestWhatIsGivenBackIsFreeOnlyWhereItStillIsThePools(t *testing.T) {
 		{"nothing has happened to it", func(*desk) {}, "m"},
 		{"the claim owns it by now, and ended", func(d *desk) { d.sandbox("m", adoptedBy("c")) }, "empty"},
 		{"it lost its readiness", func(d *desk) { d.pod("a", "m", warming) }, "in line"},
-		{"its pool waits to retire it", func(d *desk) { d.Retirements.Add("m", states.ReasonStuck); d.Sync(at("m")) }, "empty"},
+		{"its pool waits to retire it", func(d *desk) { d.Retirements.Add("m", memory.Retirement{Reason: states.ReasonStuck}); d.Sync(at("m")) }, "empty"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			d := aDesk(t)
