@@ -19,7 +19,7 @@ import (
 
 // waitTimeout is how long a world may take to fulfil a condition. It is no measure
 // of anything: only a world that will never get there takes that long.
-const waitTimeout = 2 * time.Minute
+const waitTimeout = 5 * time.Minute
 
 // A World is one namespace, with everyone who lives in it.
 type World struct {

@@ -280,8 +280,6 @@ func TestAMemberThatLosesItsReadinessIsNotHandedOut(t *testing.T) {
 	w.Await(world.Converged("p", 2, "a"))
 }
 
-func told(w *kit.World, claim string) string { return w.Claim(claim).Status.SandboxStatus.Name }
-
 func same(t *testing.T, got []string, want ...string) {
 	t.Helper()
 	if !slices.Equal(got, want) {

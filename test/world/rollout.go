@@ -27,8 +27,8 @@ func Rolling(p *ext.SandboxWarmPool, unavailable, surge intstr.IntOrString, with
 	return p
 }
 
-// Budget is how many members a pool may lack, and have too many. Recreated, all may be missing and be
-// there twice; otherwise a share that may be missing is rounded down, one that may
+// Budget is how many members a pool may lack, and have too many. Recreated, all may
+// be missing and be there twice; otherwise a share that may be missing is rounded down, one that may
 // be too many is rounded up, and one of the two is at least 1.
 func Budget(p *ext.SandboxWarmPool) (unavailable, surge int) {
 	r, all := p.Spec.UpdateStrategy.RollingUpdate, int(*p.Spec.Replicas)
@@ -37,6 +37,7 @@ func Budget(p *ext.SandboxWarmPool) (unavailable, surge int) {
 		return all, all
 	case ext.OnReplenish, "":
 		return all, (all + 3) / 4
+	case ext.Rolling:
 	}
 	unavailable, _ = intstr.GetScaledValueFromIntOrPercent(r.MaxUnavailable, all, false)
 	surge, _ = intstr.GetScaledValueFromIntOrPercent(r.MaxSurge, all, true)
