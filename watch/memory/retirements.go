@@ -17,8 +17,10 @@ type Retirements struct {
 
 // A Retirement is why and on what ground a member is given up.
 type Retirement struct {
-	Pool   types.UID
-	Reason states.Reason
+	Pool types.UID
+	// PoolName is the pool's name, in the namespace of the member.
+	PoolName string
+	Reason   states.Reason
 	// Basis is the spec and the template that it was decided on.
 	Basis string
 }
@@ -52,9 +54,12 @@ func (r *Retirements) Reason(member types.UID) states.Reason {
 	return r.all[member].Reason
 }
 
-// Drop forgets a member: it is written, or is not the pool's any more.
-func (r *Retirements) Drop(member types.UID) {
+// Drop forgets a member: it is written, or is not the pool's any more. It returns what
+// was remembered, if anything was.
+func (r *Retirements) Drop(member types.UID) (Retirement, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	one, ok := r.all[member]
 	delete(r.all, member)
+	return one, ok
 }

@@ -45,10 +45,15 @@ func (l *Pools) readTemplate(ctx context.Context, s Snapshot) learned {
 // taking one is not raced; the guard on the sandbox is what makes it safe. The
 // sandbox's own loop writes the retirement.
 func (l Members) retire(s Snapshot, members []states.Retirement) {
+	defer l.WakeStatus(s.key, StatusDelay) // it may wait for what is dropped here
+	basis := s.basis()
+	for _, m := range members {
+		l.Retirements.Add(s.members[m.Name].UID, memory.Retirement{Pool: s.pool.UID, PoolName: s.pool.Name, Reason: m.Reason, Basis: basis})
+	}
+	overtaken := l.overtaken(s)
 	for _, m := range members {
 		b := s.members[m.Name]
-		l.Retirements.Add(b.UID, memory.Retirement{Pool: s.pool.UID, Reason: m.Reason, Basis: s.basis()})
-		if l.overtaken(s) || !l.Shelves.Withdraw(view.KeyOf(b)) {
+		if overtaken || !l.Shelves.Withdraw(view.KeyOf(b)) {
 			l.Retirements.Drop(b.UID) // the next look decides anew, or counts without it: a claim has it
 			continue
 		}

@@ -51,10 +51,13 @@ func (l *Sandboxes) Do(ctx context.Context, s Snapshot, d states.Decision) (lear
 	return known, err
 }
 
-// end ends what a step has open: a sandbox that is no member is nobody's to retire.
+// end ends what a step has open: a sandbox that is no member is nobody's to retire,
+// and the pool's status may have waited for that.
 func (l *Sandboxes) end(s Snapshot) {
 	if s.sandbox != nil && s.Facts.Holder != states.HolderPool {
-		l.Retirements.Drop(s.sandbox.UID)
+		if one, ok := l.Retirements.Drop(s.sandbox.UID); ok {
+			l.WakePool(view.Key{Namespace: s.key.Namespace, Name: one.PoolName})
+		}
 	}
 	l.Shelves.Sync(s.key)
 }
