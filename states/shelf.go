@@ -108,12 +108,6 @@ func (s *Shelf[C]) Taken(claim C) (Entry, bool) {
 	return l.entry, true
 }
 
-// Lent reports whether a claim has taken a member and is about to adopt it.
-func (s *Shelf[C]) Lent(name string) bool {
-	_, ok := s.by[name]
-	return ok
-}
-
 // LentOut lists the members that claims have taken, by name.
 func (s *Shelf[C]) LentOut() []string { return slices.Sorted(maps.Keys(s.by)) }
 

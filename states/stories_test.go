@@ -174,9 +174,10 @@ func (s *stage) move(c Chart, name, pool string, from State, event Event) State 
 }
 
 func (s *stage) memberOf(b *boxOnStage) Member {
+	_, lent := s.shelf(b.pool).Borrower(b.Name)
 	return Member{
 		Name: b.Name, Pod: b.pod, State: b.state, Current: b.revision == s.template, Terminating: b.leaves(),
-		Taken: b.state == Ready && s.shelf(b.pool).Lent(b.Name), Born: at(b.revision),
+		Taken: b.state == Ready && lent, Born: at(b.revision),
 	}
 }
 
