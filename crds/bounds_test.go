@@ -21,6 +21,7 @@ var borrowed = map[reflect.Type]bool{
 	reflect.TypeFor[metav1.TypeMeta]():      true,
 	reflect.TypeFor[metav1.ObjectMeta]():    true,
 	reflect.TypeFor[metav1.Time]():          true,
+	reflect.TypeFor[metav1.MicroTime]():     true,
 	reflect.TypeFor[intstr.IntOrString]():   true,
 	reflect.TypeFor[runtime.RawExtension](): true,
 }

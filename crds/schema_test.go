@@ -1,10 +1,13 @@
 package crds_test
 
 import (
+	"math"
+	"regexp"
 	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/kiln-sandbox/kiln/crds"
 )
@@ -72,20 +75,54 @@ func TestTheVolumesOfASandboxAreImmutable(t *testing.T) {
 	g.Expect(dig(rules, "0/message")).To(Equal("volumeClaimTemplates is immutable"))
 }
 
-func TestTheSandboxIsSlimAndItsContainersAreNamed(t *testing.T) {
+// Typed, so that the server refuses what no typed client can read; atomic, so that one
+// entry in managedFields stands for the pod; and without manuals, for the size.
+func TestThePodOfASandboxIsCheckedInFullAndOwnedAsAWhole(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect(len(crds.Manifests()[1])).To(BeNumerically("<", 20<<10))
+	g.Expect(len(crds.Manifests()[1])).To(BeNumerically("<", 210<<10))
 	pod := dig(read(t)[crds.Sandboxes], spec+"podTemplate/properties/spec")
-	g.Expect(dig(pod, "x-kubernetes-preserve-unknown-fields")).To(BeTrue())
+	g.Expect(dig(pod, "x-kubernetes-map-type")).To(Equal("atomic"))
 	g.Expect(dig(pod, "required")).To(ConsistOf("containers"))
-	g.Expect(dig(pod, "properties")).To(HaveLen(1))
-	containers := dig(pod, "properties/containers")
-	g.Expect(dig(containers, "minItems")).To(Equal(1.0))
-	g.Expect(dig(containers, "x-kubernetes-list-type")).To(Equal("map"))
-	g.Expect(dig(containers, "x-kubernetes-list-map-keys")).To(ConsistOf("name"))
-	g.Expect(dig(containers, "items/x-kubernetes-preserve-unknown-fields")).To(BeTrue())
-	g.Expect(dig(containers, "items/required")).To(ConsistOf("name"))
-	g.Expect(dig(containers, "items/properties/name/minLength")).To(Equal(1.0))
+	g.Expect(len(dig(pod, "properties").(map[string]any))).To(BeNumerically(">", 35))
+	g.Expect(dig(pod, "properties/containers/items/properties/ports/items/properties/protocol/default")).To(Equal("TCP"))
+	g.Expect(dig(pod, "description")).NotTo(BeEmpty(), "our own words stay")
+	for _, borrowed := range []node{dig(pod, "properties"), dig(read(t)[crds.Sandboxes], spec+"volumeClaimTemplates/items/properties/spec/properties")} {
+		each(borrowed, "", func(path string, schema map[string]any) {
+			g.Expect(schema).NotTo(HaveKey("x-kubernetes-preserve-unknown-fields"), path)
+			if _, text := schema["description"].(string); text {
+				t.Errorf("%s has a description", path)
+			}
+		})
+	}
+}
+
+// The schemas of others let pass the quantity 1e1.5 and a port beyond int32. One such
+// object would stop every typed client's list.
+func TestNoNumberIsWiderThanItsGoType(t *testing.T) {
+	g := NewWithT(t)
+	met := map[bool]int{}
+	for _, name := range crds.Names() {
+		each(dig(read(t)[name], version+"schema"), name, func(path string, schema map[string]any) {
+			if schema["x-kubernetes-int-or-string"] != true || schema["x-kubernetes-validations"] != nil {
+				return
+			}
+			pattern, quantity := schema["pattern"].(string)
+			met[quantity]++
+			if !quantity {
+				g.Expect(schema).To(And(HaveKeyWithValue("maximum", BeNumerically("==", math.MaxInt32)), HaveKeyWithValue("minimum", BeNumerically("==", math.MinInt32))), path)
+				return
+			}
+			for text, reads := range map[string]bool{
+				"1": true, "0.5": true, ".5": true, "5.": true, "100m": true, "1Gi": true, "1E": true, "1e3": true, "1E-3": true, "+2k": true,
+				"1e1.5": false, "abc": false, "": false, "1 Gi": false, "1e": false, "--1": false,
+			} {
+				_, err := resource.ParseQuantity(text)
+				g.Expect(err == nil).To(Equal(reads), "Go: %q", text)
+				g.Expect(regexp.MustCompile(pattern).MatchString(text)).To(Equal(reads), "%s: %q", path, text)
+			}
+		})
+	}
+	g.Expect(met).To(And(HaveKey(true), HaveKey(false)))
 }
 
 func TestTheTemplateIsCheckedInFull(t *testing.T) {

@@ -10,8 +10,8 @@ type PodTemplate struct {
 	// +optional
 	ObjectMeta PodMetadata `json:"metadata,omitempty,omitzero"`
 
-	// spec is a pod spec. Unknown fields survive here, so that the controller
-	// can name them instead of losing them.
+	// spec is a pod spec. Whatever a server has kept survives here, so that the
+	// controller can name what is wrong with it.
 	// +required
 	Spec runtime.RawExtension `json:"spec"`
 }

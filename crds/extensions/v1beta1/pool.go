@@ -59,6 +59,26 @@ type SandboxWarmPoolSpec struct {
 	// updateStrategy is what happens to the sandboxes of an older template.
 	// +optional
 	UpdateStrategy UpdateStrategy `json:"updateStrategy,omitempty,omitzero"`
+
+	// claimDefaults is what the pool's claims get that do not say otherwise.
+	// +optional
+	ClaimDefaults ClaimDefaults `json:"claimDefaults,omitempty,omitzero"`
+
+	// readinessGracePeriodSeconds is how long a sandbox of this pool may be unready
+	// before another one takes its place. Unset, the controller's own setting counts.
+	// +optional
+	// +kubebuilder:validation:Minimum=30
+	ReadinessGracePeriodSeconds *int32 `json:"readinessGracePeriodSeconds,omitempty"`
+}
+
+// ClaimDefaults are what a pool gives to its claims.
+type ClaimDefaults struct {
+	// lifecycle is copied once into the status of a claim that has none of its own
+	// when it gets its sandbox; a change of it later reaches only later claims. A
+	// shutdownTime is an hour, and would be the same for all claims.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.shutdownTime)",message="shutdownTime cannot be a default: give ttlSecondsAfterFinished, or a shutdownTime in the claim"
+	Lifecycle *Lifecycle `json:"lifecycle,omitempty"`
 }
 
 // A SandboxTemplateRef is the name of a template in the same namespace.

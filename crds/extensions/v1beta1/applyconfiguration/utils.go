@@ -16,6 +16,8 @@ import (
 func ForKind(kind schema.GroupVersionKind) interface{} {
 	switch kind {
 	// Group=extensions.agents.x-k8s.io, Version=v1beta1
+	case v1beta1.SchemeGroupVersion.WithKind("ClaimDefaults"):
+		return &extensionsv1beta1.ClaimDefaultsApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("EnvVar"):
 		return &extensionsv1beta1.EnvVarApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("Lifecycle"):
@@ -46,6 +48,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &extensionsv1beta1.SandboxWarmPoolSpecApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("SandboxWarmPoolStatus"):
 		return &extensionsv1beta1.SandboxWarmPoolStatusApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("StartupStatus"):
+		return &extensionsv1beta1.StartupStatusApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("UpdateStrategy"):
 		return &extensionsv1beta1.UpdateStrategyApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("WarmPoolRef"):

@@ -91,6 +91,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: name
       type:
         scalar: string
+- name: com.github.kiln-sandbox.kiln.crds.extensions.v1beta1.ClaimDefaults
+  map:
+    fields:
+    - name: lifecycle
+      type:
+        namedType: com.github.kiln-sandbox.kiln.crds.extensions.v1beta1.Lifecycle
 - name: com.github.kiln-sandbox.kiln.crds.extensions.v1beta1.ClaimPolicy
   scalar: string
 - name: com.github.kiln-sandbox.kiln.crds.extensions.v1beta1.EnvVar
@@ -224,6 +230,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - type
+    - name: lifecycle
+      type:
+        namedType: com.github.kiln-sandbox.kiln.crds.extensions.v1beta1.Lifecycle
     - name: refusedSandboxes
       type:
         list:
@@ -233,6 +242,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: sandbox
       type:
         namedType: com.github.kiln-sandbox.kiln.crds.extensions.v1beta1.SandboxStatus
+    - name: startup
+      type:
+        namedType: com.github.kiln-sandbox.kiln.crds.extensions.v1beta1.StartupStatus
     - name: state
       type:
         namedType: com.github.kiln-sandbox.kiln.crds.extensions.v1beta1.State
@@ -323,6 +335,12 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.kiln-sandbox.kiln.crds.extensions.v1beta1.SandboxWarmPoolSpec
   map:
     fields:
+    - name: claimDefaults
+      type:
+        namedType: com.github.kiln-sandbox.kiln.crds.extensions.v1beta1.ClaimDefaults
+    - name: readinessGracePeriodSeconds
+      type:
+        scalar: numeric
     - name: replicas
       type:
         scalar: numeric
@@ -379,6 +397,15 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: numeric
 - name: com.github.kiln-sandbox.kiln.crds.extensions.v1beta1.ShutdownPolicy
   scalar: string
+- name: com.github.kiln-sandbox.kiln.crds.extensions.v1beta1.StartupStatus
+  map:
+    fields:
+    - name: controllerObservedTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
+    - name: firstReadyTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
 - name: com.github.kiln-sandbox.kiln.crds.extensions.v1beta1.State
   scalar: string
 - name: com.github.kiln-sandbox.kiln.crds.extensions.v1beta1.UpdateStrategy
@@ -441,6 +468,8 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.ManagedFieldsOperationType
   scalar: string
+- name: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
+  scalar: untyped
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
   map:
     fields:

@@ -13,8 +13,8 @@ import (
 type PodTemplateApplyConfiguration struct {
 	// metadata is put on the pod.
 	ObjectMeta *PodMetadataApplyConfiguration `json:"metadata,omitempty"`
-	// spec is a pod spec. Unknown fields survive here, so that the controller
-	// can name them instead of losing them.
+	// spec is a pod spec. Whatever a server has kept survives here, so that the
+	// controller can name what is wrong with it.
 	Spec *runtime.RawExtension `json:"spec,omitempty"`
 }
 

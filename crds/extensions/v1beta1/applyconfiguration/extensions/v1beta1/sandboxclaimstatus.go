@@ -21,6 +21,12 @@ type SandboxClaimStatusApplyConfiguration struct {
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// sandbox is the sandbox that was given.
 	SandboxStatus *SandboxStatusApplyConfiguration `json:"sandbox,omitempty"`
+	// lifecycle is what the pool's claimDefaults gave a claim that had no lifecycle
+	// of its own when it got its sandbox. It is copied once; spec.lifecycle always
+	// wins.
+	Lifecycle *LifecycleApplyConfiguration `json:"lifecycle,omitempty"`
+	// startup is how long the claim took to be served.
+	Startup *StartupStatusApplyConfiguration `json:"startup,omitempty"`
 	// refusedSandboxes are the UIDs of sandboxes that were taken for the claim and
 	// turned out to be of an older template. They are deleted; the list is empty
 	// again once the claim has been given a sandbox.
@@ -59,6 +65,22 @@ func (b *SandboxClaimStatusApplyConfiguration) WithConditions(values ...*v1.Cond
 // If called multiple times, the SandboxStatus field is set to the value of the last call.
 func (b *SandboxClaimStatusApplyConfiguration) WithSandboxStatus(value *SandboxStatusApplyConfiguration) *SandboxClaimStatusApplyConfiguration {
 	b.SandboxStatus = value
+	return b
+}
+
+// WithLifecycle sets the Lifecycle field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Lifecycle field is set to the value of the last call.
+func (b *SandboxClaimStatusApplyConfiguration) WithLifecycle(value *LifecycleApplyConfiguration) *SandboxClaimStatusApplyConfiguration {
+	b.Lifecycle = value
+	return b
+}
+
+// WithStartup sets the Startup field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Startup field is set to the value of the last call.
+func (b *SandboxClaimStatusApplyConfiguration) WithStartup(value *StartupStatusApplyConfiguration) *SandboxClaimStatusApplyConfiguration {
+	b.Startup = value
 	return b
 }
 

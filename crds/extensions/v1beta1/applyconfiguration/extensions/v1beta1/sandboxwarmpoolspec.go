@@ -13,6 +13,11 @@ type SandboxWarmPoolSpecApplyConfiguration struct {
 	TemplateRef *SandboxTemplateRefApplyConfiguration `json:"sandboxTemplateRef,omitempty"`
 	// updateStrategy is what happens to the sandboxes of an older template.
 	UpdateStrategy *UpdateStrategyApplyConfiguration `json:"updateStrategy,omitempty"`
+	// claimDefaults is what the pool's claims get that do not say otherwise.
+	ClaimDefaults *ClaimDefaultsApplyConfiguration `json:"claimDefaults,omitempty"`
+	// readinessGracePeriodSeconds is how long a sandbox of this pool may be unready
+	// before another one takes its place. Unset, the controller's own setting counts.
+	ReadinessGracePeriodSeconds *int32 `json:"readinessGracePeriodSeconds,omitempty"`
 }
 
 // SandboxWarmPoolSpecApplyConfiguration constructs a declarative configuration of the SandboxWarmPoolSpec type for use with
@@ -42,5 +47,21 @@ func (b *SandboxWarmPoolSpecApplyConfiguration) WithTemplateRef(value *SandboxTe
 // If called multiple times, the UpdateStrategy field is set to the value of the last call.
 func (b *SandboxWarmPoolSpecApplyConfiguration) WithUpdateStrategy(value *UpdateStrategyApplyConfiguration) *SandboxWarmPoolSpecApplyConfiguration {
 	b.UpdateStrategy = value
+	return b
+}
+
+// WithClaimDefaults sets the ClaimDefaults field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ClaimDefaults field is set to the value of the last call.
+func (b *SandboxWarmPoolSpecApplyConfiguration) WithClaimDefaults(value *ClaimDefaultsApplyConfiguration) *SandboxWarmPoolSpecApplyConfiguration {
+	b.ClaimDefaults = value
+	return b
+}
+
+// WithReadinessGracePeriodSeconds sets the ReadinessGracePeriodSeconds field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ReadinessGracePeriodSeconds field is set to the value of the last call.
+func (b *SandboxWarmPoolSpecApplyConfiguration) WithReadinessGracePeriodSeconds(value int32) *SandboxWarmPoolSpecApplyConfiguration {
+	b.ReadinessGracePeriodSeconds = &value
 	return b
 }
