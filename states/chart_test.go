@@ -13,7 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files and the generated blocks of states.md")
+var update = flag.Bool("update", false, "rewrite the golden files and the generated blocks of states.md and docs/concepts.md")
 
 // words are the five states of pods and claims.
 var words = []State{Warming, Ready, Binding, Bound, Stale}
@@ -222,22 +222,25 @@ func TestBetween(t *testing.T) {
 	})
 }
 
-func TestTheDocumentShowsTheCharts(t *testing.T) {
-	const file = "states.md"
-	read, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := string(read)
-	for _, c := range everyChart {
-		picture, err := c.Mermaid()
+func TestTheDocumentsShowTheCharts(t *testing.T) {
+	for file, shows := range map[string][]string{"states.md": {"edges", "picture"}, "../docs/concepts.md": {"picture"}} {
+		read, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want = fill(t, want, c.Kind+" edges", table(c))
-		want = fill(t, want, c.Kind+" picture", "```mermaid\n"+picture+"```\n")
+		want := string(read)
+		for _, c := range everyChart {
+			picture, err := c.Mermaid()
+			if err != nil {
+				t.Fatal(err)
+			}
+			blocks := map[string]string{"edges": table(c), "picture": "```mermaid\n" + picture + "```\n"}
+			for _, what := range shows {
+				want = fill(t, want, c.Kind+" "+what, blocks[what])
+			}
+		}
+		golden(t, file, want)
 	}
-	golden(t, file, want)
 }
 
 // table lists the edges of a chart as Markdown; those that differ only in where they

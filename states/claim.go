@@ -26,11 +26,17 @@ type ClaimFacts struct {
 	State State
 	// Terminating: the claim is being deleted.
 	Terminating bool
+	// Lifetime is how long it lives.
+	Lifetime Lifetime
+	// Ended: its status says that its lifetime is over, in the words of another
+	// program, which knows no states.
+	Ended bool
+	// Foreign: the sandbox that it would take with it is somebody else's.
+	Foreign bool
 	// Problem is why its spec cannot be served as it stands, or its own sandbox
-	// cannot be made; empty if nothing is known to be wrong. Retryable: another try
-	// may help, and no event would tell when.
-	Problem   Reason
-	Retryable bool
+	// cannot be made; empty if nothing is known to be wrong. Of a claim that has its
+	// sandbox it is what keeps the pod from having what the claim adds to it.
+	Problem Reason
 	// Named: its status names a sandbox.
 	Named bool
 	// Holds is what it holds.
@@ -47,6 +53,9 @@ type ClaimFacts struct {
 	// Outdated: what it holds and was not told of is not of the template as it is
 	// known. It may have been when it was taken.
 	Outdated bool
+	// Refused: the API server refuses the pod of its own sandbox, which never had
+	// one, and pool and template would make another sandbox by now.
+	Refused bool
 	// NeedsOwn: its spec changes the blueprint, so no warm sandbox will do.
 	NeedsOwn bool
 	// Offer is the shelf's answer, OfferNone if it was not asked.
@@ -57,34 +66,86 @@ type ClaimFacts struct {
 	// Reported is the reason of the last report that this step knows its status
 	// agrees with.
 	Reported Reason
+	// Mislabelled: the labels or annotations of the sandbox that it holds are not
+	// those that follow from the claim, and this step has not mended them.
+	Mislabelled bool
 	// Misannotated: its annotations do not name the sandbox that it holds, and
 	// nobody has been asked to write them.
 	Misannotated bool
 }
 
+// A Lifetime is how long a claim lives, and what is left of it then.
+type Lifetime struct {
+	// Ends: it ends some time, and Left is how long that is away. It is over when
+	// nothing is left.
+	Ends bool
+	Left time.Duration
+	// Deletes: the claim goes, and all that it owns. Otherwise its sandbox goes, and
+	// the claim stays as a record.
+	Deletes bool
+}
+
+func (l Lifetime) over() bool { return l.Ends && l.Left <= 0 }
+
 // WaitQuietly is how long a waiting claim keeps its status as it is. Most waits
 // are over sooner, and a write would only delay them.
 const WaitQuietly = time.Second
 
-// StepClaim decides the next step of a claim.
+// StepClaim decides the next step of a claim. Whatever ends the step, a lifetime
+// that is not over has the claim looked at again when it is.
 func StepClaim(f ClaimFacts) Decision {
+	d := f.step()
+	left := f.Lifetime.Left
+	if lives := f.Lifetime.Ends && left > 0 && !f.Gone && !f.Terminating; lives && d.Ends() && (d.After == 0 || left < d.After) {
+		d.After = left
+	}
+	return d
+}
+
+func (f ClaimFacts) step() Decision {
 	switch {
 	case f.Gone:
 		return rest(ReasonGone)
 	case f.Terminating:
 		return rest(ReasonTerminating)
 	case f.State == Stale:
-		return rest(ReasonStale)
+		return f.leave()
+	case f.Ended:
+		return move(EventExpired, ReasonEnded)
+	case f.Lifetime.over() && f.Foreign:
+		return move(EventExpired, ReasonExpiredForeign)
+	case f.Lifetime.over():
+		return move(EventExpired, ReasonExpired)
 	case f.Holds != HoldsNone:
 		return f.hold()
 	case f.Named, f.State == Warming, f.State == Bound:
 		return f.miss()
-	case f.Problem != "" && f.Retryable:
-		return f.report(act(Retry, f.Problem))
 	case f.Problem != "":
-		return f.report(rest(f.Problem))
+		return f.complain()
 	}
 	return f.serve()
+}
+
+// leave takes out what a claim that holds nothing any more has left: itself, if it is
+// to go, or else the sandboxes that name it as their owner.
+func (f ClaimFacts) leave() Decision {
+	switch {
+	case f.Lifetime.over() && f.Lifetime.Deletes:
+		return act(Delete, ReasonExpiredGoes)
+	case f.Holds != HoldsNone:
+		d := act(Delete, ReasonStale)
+		d.About.Part = PartSandbox
+		return d
+	}
+	return rest(ReasonStale)
+}
+
+// complain has the status say what is wrong, and ends the step as the remedy asks.
+func (f ClaimFacts) complain() Decision {
+	if RemedyOf(f.Problem) == RemedyRetry {
+		return f.report(act(Retry, f.Problem))
+	}
+	return f.report(rest(f.Problem))
 }
 
 // report has the status say why a step ends, before it does.
@@ -103,13 +164,37 @@ func (f ClaimFacts) hold() Decision {
 	case f.State == Binding && f.Holds == HoldsWarm && !f.Named:
 		return f.confirm()
 	case (f.State == Binding || f.State == Warming) && f.Holds == HoldsWarm:
-		return move(EventBound, ReasonAdopted)
+		return f.bind(ReasonAdopted)
 	case (f.State == Binding || f.State == Warming) && f.Holds == HoldsReady:
-		return move(EventBound, ReasonOwnReady)
-	case f.Reported == ReasonHolds && f.Misannotated:
+		return f.bind(ReasonOwnReady)
+	case f.Refused && f.Holds == HoldsStarting && f.Problem == "":
+		return syncSandbox(ReasonPodProblem)
+	}
+	told := f.report(rest(ReasonHolds))
+	if f.Problem != "" {
+		told = f.complain()
+	}
+	switch {
+	case told.Ends() && f.Mislabelled:
+		return syncSandbox(ReasonMislabelled)
+	case told.Ends() && f.Misannotated:
 		return act(Annotate, ReasonAnnotations)
 	}
-	return f.report(rest(ReasonHolds))
+	return told
+}
+
+// bind tells a claim that it has its sandbox, or what is wrong with what it has.
+func (f ClaimFacts) bind(why Reason) Decision {
+	if f.Problem != "" {
+		why = f.Problem
+	}
+	return move(EventBound, why)
+}
+
+func syncSandbox(why Reason) Decision {
+	d := act(Sync, why)
+	d.About.Part = PartSandbox
+	return d
 }
 
 // fresh lets a strict claim go on only with a template that is not older than the
@@ -133,7 +218,7 @@ func (f ClaimFacts) confirm() Decision {
 	if f.Strict && f.Outdated {
 		return f.fresh(act(Refuse, ReasonOutdated))
 	}
-	return f.fresh(move(EventBound, ReasonAdopted))
+	return f.fresh(f.bind(ReasonAdopted))
 }
 
 // lags is what a claim does while the API server has something that the watch does

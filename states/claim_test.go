@@ -29,17 +29,21 @@ func eachClaim(test func(f ClaimFacts)) {
 									f := ClaimFacts{
 										State: state, Holds: holds, Sandbox: sandbox, Pool: pool, Template: template,
 										Offer: offer, Waited: waited, MaxWait: maxWait,
-										Terminating: on(0), Named: on(1), NeedsOwn: on(2), Misannotated: on(3), Retryable: on(4),
+										Terminating: on(0), Named: on(1), NeedsOwn: on(2), Misannotated: on(3),
 									}
-									if f.Terminating && waited > 0 || f.Retryable && !on(5) {
+									if f.Terminating && waited > 0 || on(4) && !on(5) {
 										continue
 									}
 									if on(5) {
 										f.Problem = ReasonEnvRejected
 									}
+									if on(4) {
+										f.Problem = ReasonCreateRefused
+									}
 									reported(f, test)
 									if waited == 0 && !f.Misannotated { // strictness has nothing to do with waiting, nor with annotations
 										strictly(f, test)
+										livingOrNot(f, test)
 									}
 								}
 							}
@@ -72,9 +76,23 @@ func strictly(f ClaimFacts, test func(ClaimFacts)) {
 	}
 }
 
-// byClock are the edges that no facts lead to: the clock's own, written when a
-// claim's lifetime is over.
-var byClock = []Event{EventExpired}
+// livingOrNot calls test with every value of the facts of a claim's end, and of the
+// sandbox it holds.
+func livingOrNot(f ClaimFacts, test func(ClaimFacts)) {
+	for _, left := range []time.Duration{0, time.Second, time.Hour} {
+		for _, f.Lifetime.Deletes = range []bool{false, true} {
+			for _, f.Foreign = range []bool{false, true} {
+				f.Lifetime.Ends, f.Lifetime.Left = true, left
+				reported(f, test)
+			}
+		}
+	}
+	f.Lifetime, f.Foreign = Lifetime{}, false
+	for flags := range 1 << 3 {
+		f.Ended, f.Refused, f.Mislabelled = flags&1 != 0, flags&2 != 0, flags&4 != 0
+		reported(f, test)
+	}
+}
 
 func TestEveryClaimIsDecided(t *testing.T) {
 	g := NewWithT(t)
@@ -95,13 +113,13 @@ func TestEveryClaimIsDecided(t *testing.T) {
 		taken[edge] = true
 	})
 	for _, e := range Claim.Edges {
-		g.Expect(taken[e]).To(Equal(!slices.Contains(byClock, e.Event)), "do facts make a claim go from %s to %s by %s?", e.From, e.To, e.Event)
+		g.Expect(taken[e]).To(BeTrue(), "do facts make a claim go from %s to %s by %s?", e.From, e.To, e.Event)
 	}
 }
 
 // asks reports whether a claim needs an answer of the shelf to go on.
 func (f ClaimFacts) asks() bool {
-	return !f.Gone && !f.Terminating && f.Problem == "" && !f.Named && !f.NeedsOwn &&
+	return !f.Gone && !f.Terminating && !f.Ended && !f.Lifetime.over() && f.Problem == "" && !f.Named && !f.NeedsOwn &&
 		f.State == Binding && f.Holds == HoldsNone && f.Pool == PresenceShown
 }
 
@@ -117,18 +135,47 @@ func TestWhatNoClaimEverDoes(t *testing.T) {
 		"one that is terminating does nothing": func(f ClaimFacts, d Decision) bool {
 			return !f.Terminating || d == Decision{Reason: ReasonTerminating}
 		},
-		"one that is stale does nothing": func(f ClaimFacts, d Decision) bool {
-			return f.State != Stale || f.Terminating || d == Decision{Reason: ReasonStale}
+		"one that is stale deletes what it has left, and does nothing else": func(f ClaimFacts, d Decision) bool {
+			return f.State != Stale || f.Terminating || d.Act == Delete || d.Act == Rest && d.Reason == ReasonStale
+		},
+		"what is deleted is a stale claim's own sandbox, or the claim itself when its time is over and it shall go": func(f ClaimFacts, d Decision) bool {
+			over := f.Lifetime.Ends && f.Lifetime.Left <= 0 && f.Lifetime.Deletes
+			switch {
+			case d.Act != Delete:
+				return f.State != Stale || f.Terminating || f.Holds == HoldsNone && !over
+			case d.About.Part == PartSandbox:
+				return f.State == Stale && f.Holds != HoldsNone && !over
+			}
+			return f.State == Stale && d.About.Part == PartSelf && over
+		},
+		"one whose lifetime is over becomes stale at once, and no other does for that reason": func(f ClaimFacts, d Decision) bool {
+			over := !f.Terminating && f.State != Stale && (f.Ended || f.Lifetime.Ends && f.Lifetime.Left <= 0)
+			return over == (d.Act == Move && d.About.Event == EventExpired)
+		},
+		"one whose lifetime is not over looks again when it is, or before": func(f ClaimFacts, d Decision) bool {
+			lives := f.Lifetime.Ends && f.Lifetime.Left > 0 && !f.Terminating && d.Ends()
+			return !lives || d.After > 0 && d.After <= f.Lifetime.Left
+		},
+		"the sandbox it holds is mended once the claim was told, and made anew before that only while it starts": func(f ClaimFacts, d Decision) bool {
+			told := f.Reported == ReasonHolds || f.Problem != "" && f.Reported == f.Problem
+			switch {
+			case d.Act != Sync:
+				return true
+			case d.Reason == ReasonPodProblem:
+				return f.Refused && f.Holds == HoldsStarting && f.State != Binding
+			}
+			return d.About.Part == PartSandbox && f.Mislabelled && f.Holds != HoldsNone && f.State != Binding && told
 		},
 		"one that is gone does nothing": func(f ClaimFacts, _ Decision) bool {
 			f.Gone = true
 			return StepClaim(f) == Decision{Reason: ReasonGone}
 		},
 		"it is annotated only when it was told, and nothing else is left to say": func(f ClaimFacts, d Decision) bool {
-			return d.Act != Annotate || f.Misannotated && f.Reported == ReasonHolds && f.Holds != HoldsNone && f.State != Binding
+			told := f.Reported == ReasonHolds || f.Problem != "" && f.Reported == f.Problem
+			return d.Act != Annotate || f.Misannotated && told && f.Holds != HoldsNone && f.State != Binding
 		},
 		"it does what claims do": func(_ ClaimFacts, d Decision) bool {
-			return d.Act != Delete && d.Act != Retire && d.Act != ReadClaim && d.Act != Label
+			return d.Act != Retire && d.Act != ReadClaim && d.Act != Label
 		},
 		"a strict claim takes nothing while the watch is known to be behind": func(f ClaimFacts, d Decision) bool {
 			return d.Act != Adopt || !f.Strict || f.Freshness != FreshnessBehind
@@ -175,6 +222,9 @@ func TestWhatNoClaimEverDoes(t *testing.T) {
 			return d.About.Event != EventBound || f.Holds == HoldsWarm || f.Holds == HoldsReady
 		},
 		"the reason of a claim's being bound says what it is bound to": func(f ClaimFacts, d Decision) bool {
+			if f.Problem != "" {
+				return d.About.Event != EventBound || d.Reason == f.Problem
+			}
 			return d.About.Event != EventBound || (d.Reason == ReasonAdopted) == (f.Holds == HoldsWarm)
 		},
 		"a claim is warming only while its own sandbox starts": func(f ClaimFacts, d Decision) bool {
@@ -204,16 +254,13 @@ func TestWhatNoClaimEverDoes(t *testing.T) {
 		"nothing is reported twice": func(f ClaimFacts, d Decision) bool {
 			return d.Act != Report || d.Reason != f.Reported
 		},
-		"after a report the step ends for the same reason, and at most annotates before": func(f ClaimFacts, d Decision) bool {
+		"after a report the step ends for the same reason, and at most mends and annotates before": func(f ClaimFacts, d Decision) bool {
 			if d.Act != Report {
 				return true
 			}
 			f.Reported = d.Reason
+			f.Mislabelled, f.Misannotated = false, false
 			end := StepClaim(f)
-			if end.Act == Annotate {
-				f.Misannotated = false
-				end = StepClaim(f)
-			}
 			return end.Ends() && end.Reason == d.Reason
 		},
 		"a step ends only for a reason that was reported, unless nobody needs to read it": func(f ClaimFacts, d Decision) bool {
@@ -221,19 +268,19 @@ func TestWhatNoClaimEverDoes(t *testing.T) {
 			return !d.Ends() || quiet || slices.Contains(unreported, d.Reason) || f.Reported == d.Reason
 		},
 		"only one whose problem another try may mend is tried again": func(f ClaimFacts, d Decision) bool {
-			return d.Act != Retry || f.Retryable && f.Problem != "" && d.Reason == f.Problem
+			return d.Act != Retry || d.Reason == f.Problem && RemedyOf(f.Problem) == RemedyRetry
 		},
 		"one whose problem another try may mend does not rest on it": func(f ClaimFacts, d Decision) bool {
-			return !f.Retryable || d.Act != Rest || d.Reason != f.Problem
+			return f.Problem == "" || RemedyOf(f.Problem) != RemedyRetry || d.Act != Rest || d.Reason != f.Problem
 		},
-		"only one that waits in line looks again by the clock, and in time": func(f ClaimFacts, d Decision) bool {
-			return d.After == 0 || f.Offer == OfferInLine && d.After <= f.MaxWait-f.Waited
+		"only one that waits in line, or has an end, looks again by the clock, and in time": func(f ClaimFacts, d Decision) bool {
+			return d.After == 0 || f.Lifetime.Ends || f.Offer == OfferInLine && d.After <= f.MaxWait-f.Waited
 		},
 		"one that waits in line keeps its place, and looks again before its wait ends": func(f ClaimFacts, d Decision) bool {
-			return !f.inLine() || d.Act == Report || d.Act == Wait && d.Reason == ReasonInLine && d.After > 0
+			return !f.inLine() || d.Act == Report || d.Act == Wait && d.Reason == ReasonInLine && d.After > 0 || d.Act == Move && d.About.Event == EventExpired
 		},
 		"one that waits keeps its status as it is at first": func(f ClaimFacts, d Decision) bool {
-			return !f.inLine() || f.Waited >= WaitQuietly || d.Act == Wait
+			return !f.inLine() || f.Waited >= WaitQuietly || d.Act != Report
 		},
 		"it waits for the watch only when that is behind": func(f ClaimFacts, d Decision) bool {
 			shows := f.Pool != PresenceHidden && f.Template != PresenceHidden && f.Freshness != FreshnessBehind
@@ -299,9 +346,17 @@ func (f ClaimFacts) said(r Reason) ClaimFacts         { f.Reported = r; return f
 func (f ClaimFacts) needsOwn() ClaimFacts             { f.NeedsOwn = true; return f }
 func (f ClaimFacts) misannotated() ClaimFacts         { f.Misannotated = true; return f }
 func (f ClaimFacts) troubled(r Reason) ClaimFacts     { f.Problem = r; return f }
-func (f ClaimFacts) retryable() ClaimFacts            { f.Retryable = true; return f }
+func (f ClaimFacts) living(l Lifetime) ClaimFacts     { f.Lifetime = l; return f }
+func (f ClaimFacts) mislabelled() ClaimFacts          { f.Mislabelled = true; return f }
 func (f ClaimFacts) strict(is Freshness) ClaimFacts   { f.Strict, f.Freshness = true, is; return f }
 func (f ClaimFacts) outdated() ClaimFacts             { f.Outdated = true; return f }
+
+// over is the lifetime of a claim that stays as a record.
+var over = Lifetime{Ends: true}
+
+func foreign(f ClaimFacts) ClaimFacts { f.Foreign = true; return f }
+func ended(f ClaimFacts) ClaimFacts   { f.Ended = true; return f }
+func refused(f ClaimFacts) ClaimFacts { f.Refused = true; return f }
 
 func TestStepClaim(t *testing.T) {
 	bound := served().at(Bound).naming(PresenceUnseen).holding(HoldsWarm)
@@ -311,6 +366,7 @@ func TestStepClaim(t *testing.T) {
 		facts ClaimFacts
 		act   Act
 		event Event
+		part  Part
 		why   Reason
 		after time.Duration
 	}{
@@ -370,15 +426,34 @@ func TestStepClaim(t *testing.T) {
 		{name: "a claim that cannot be served says so", facts: served().troubled(ReasonEnvRejected), act: Report, why: ReasonEnvRejected},
 		{name: "a claim that said that it cannot be served rests", facts: served().troubled(ReasonEnvRejected).said(ReasonEnvRejected), why: ReasonEnvRejected},
 		{name: "a claim that says another thing than what is wrong says that", facts: served().troubled(ReasonEnvRejected).said(ReasonPoolMissing), act: Report, why: ReasonEnvRejected},
-		{name: "a claim whose sandbox was refused says so", facts: served().troubled(ReasonCreateRefused).retryable(), act: Report, why: ReasonCreateRefused},
-		{name: "a claim whose sandbox was refused tries again once it said so", facts: served().troubled(ReasonCreateRefused).retryable().said(ReasonCreateRefused), act: Retry, why: ReasonCreateRefused},
-		{name: "a claim that was spoiled after it got its sandbox keeps it", facts: bound.troubled(ReasonEnvRejected).said(ReasonHolds), why: ReasonHolds},
+		{name: "a claim whose sandbox was refused says so", facts: served().troubled(ReasonCreateRefused), act: Report, why: ReasonCreateRefused},
+		{name: "a claim whose sandbox was refused tries again once it said so", facts: served().troubled(ReasonCreateRefused).said(ReasonCreateRefused), act: Retry, why: ReasonCreateRefused},
+		{name: "a claim that was spoiled after it got its sandbox says so", facts: bound.troubled(ReasonInvalidMetadata), act: Report, why: ReasonInvalidMetadata},
+		{name: "a claim that was spoiled after it got its sandbox keeps it", facts: bound.troubled(ReasonInvalidMetadata).said(ReasonInvalidMetadata), why: ReasonInvalidMetadata},
+		{name: "a claim that was spoiled while its own sandbox started is bound and says so", facts: warming.holding(HoldsReady).troubled(ReasonInvalidMetadata), act: Move, event: EventBound, why: ReasonInvalidMetadata},
+
+		{name: "a bound claim looks again when its time is over", facts: bound.living(Lifetime{Ends: true, Left: time.Hour}).said(ReasonHolds), why: ReasonHolds, after: time.Hour},
+		{name: "a claim in line looks again when its time is over, if that comes first", facts: served().after(2 * time.Second).living(Lifetime{Ends: true, Left: time.Second}).said(ReasonInLine), act: Wait, why: ReasonInLine, after: time.Second},
+		{name: "a claim in line looks again when its wait is over, if that comes first", facts: served().after(2 * time.Second).living(Lifetime{Ends: true, Left: time.Hour}).said(ReasonInLine), act: Wait, why: ReasonInLine, after: maxWait - 2*time.Second},
+		{name: "a claim that cannot be served looks again when its time is over", facts: served().troubled(ReasonEnvRejected).living(Lifetime{Ends: true, Left: time.Hour}).said(ReasonEnvRejected), why: ReasonEnvRejected, after: time.Hour},
+		{name: "a bound claim whose time is over is stale", facts: bound.living(over), act: Move, event: EventExpired, why: ReasonExpired},
+		{name: "a claim whose time is over before it has anything is stale, whatever is offered", facts: served().living(over).offered(OfferTaken), act: Move, event: EventExpired, why: ReasonExpired},
+		{name: "a claim whose time is over and whose name is another's sandbox says so", facts: foreign(served().living(over)), act: Move, event: EventExpired, why: ReasonExpiredForeign},
+		{name: "a claim that had ended before Kiln came is stale", facts: ended(served().offered(OfferTaken)), act: Move, event: EventExpired, why: ReasonEnded},
+		{name: "a claim whose time is over rests once it is stale", facts: served().at(Stale).living(over), why: ReasonStale},
+		{name: "a claim that is to go with its time goes once it is stale", facts: served().at(Stale).holding(HoldsWarm).living(Lifetime{Ends: true, Deletes: true}), act: Delete, why: ReasonExpiredGoes},
+		{name: "a claim that lost its sandbox goes when its time is over", facts: served().at(Stale).living(Lifetime{Ends: true, Left: time.Hour, Deletes: true}), why: ReasonStale, after: time.Hour},
+
+		{name: "a bound claim's sandbox is mended once the status follows", facts: bound.mislabelled().misannotated().said(ReasonHolds), act: Sync, part: PartSandbox, why: ReasonMislabelled},
+		{name: "a stale claim deletes the sandbox it holds", facts: served().at(Stale).holding(HoldsReady).living(over), act: Delete, part: PartSandbox, why: ReasonStale},
+		{name: "a claim whose own sandbox was refused makes it anew when its template is mended", facts: refused(warming.holding(HoldsStarting)), act: Sync, part: PartSandbox, why: ReasonPodProblem},
+		{name: "a claim whose own sandbox was made anew and refused says so", facts: refused(warming.holding(HoldsStarting)).troubled(ReasonCreateRefused), act: Report, why: ReasonCreateRefused},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			g := NewWithT(t)
 			d := StepClaim(row.facts)
 			judged(g, Claim, row.facts.State, d, row.facts)
-			g.Expect(d).To(Equal(Decision{Act: row.act, About: About{Event: row.event}, After: row.after, Reason: row.why}))
+			g.Expect(d).To(Equal(Decision{Act: row.act, About: About{Event: row.event, Part: row.part}, After: row.after, Reason: row.why}))
 		})
 	}
 	t.Run("a strict claim takes what is warm and proves the freshness beside that", func(t *testing.T) {

@@ -24,6 +24,9 @@ func (d Decision) Ends() bool { return d.Act == Rest || d.Act == Wait || d.Act =
 type About struct {
 	// Event is the edge that a Move writes.
 	Event Event
+	// Part is which of the objects that belong to the key a Create, Sync or Delete
+	// is about.
+	Part Part
 	// Beside is an act to carry out at the same time: the proof of freshness that
 	// an adoption must not wait for.
 	Beside Act
@@ -32,6 +35,25 @@ type About struct {
 	// Report is what a pool's status says.
 	Report *PoolReport
 }
+
+// A Part is one of the objects that a key stands for.
+type Part uint8
+
+// The parts. A loop whose keys stand for one object says PartSelf, the zero value.
+const (
+	// PartSelf is the object of the key.
+	PartSelf Part = iota
+	// PartPod is a sandbox's pod.
+	PartPod
+	// PartService is a sandbox's Service.
+	PartService
+	// PartVolumes are a sandbox's claims for storage, one at a time.
+	PartVolumes
+	// PartSandbox is the sandbox of a claim.
+	PartSandbox
+	// PartPolicy is a template's NetworkPolicy.
+	PartPolicy
+)
 
 // An Act is the kind of thing a decision does.
 type Act uint8
@@ -69,16 +91,18 @@ const (
 	// Annotate has a claim annotated for those who look there. It waits for nothing.
 	Annotate
 	// Adopt makes a claim the owner of the sandbox that the shelf gave it: the commit
-	// point.
+	// point. An orphan is adopted by its pool.
 	Adopt
 	// Refuse writes on a claim that it will never have the sandbox it owns.
 	Refuse
-	// Create makes what is missing: the pod of a sandbox, a claim's own sandbox (a
+	// Create makes what is missing: what a sandbox owns, a claim's own sandbox (a
 	// cold start), the members of a pool.
 	Create
+	// Sync brings the metadata or the spec of an object in line.
+	Sync
 	// Retire marks a sandbox as never to be handed out.
 	Retire
-	// Delete removes a retired sandbox.
+	// Delete removes a retired sandbox, or what nobody shall have any more.
 	Delete
 	// Label puts the label on a template that its pods are selected by.
 	Label
@@ -88,7 +112,7 @@ const (
 func (a Act) String() string {
 	return [...]string{
 		"rest", "wait", "retry", "ask-shelf", "read-pool", "read-template", "read-sandbox", "read-claim", "prove-fresh",
-		"move", "report", "annotate", "adopt", "refuse", "create", "retire", "delete", "label",
+		"move", "report", "annotate", "adopt", "refuse", "create", "sync", "retire", "delete", "label",
 	}[a]
 }
 
@@ -96,5 +120,8 @@ func act(a Act, why Reason) Decision { return Decision{Act: a, Reason: why} }
 func rest(why Reason) Decision       { return act(Rest, why) }
 func move(e Event, why Reason) Decision {
 	return Decision{Act: Move, About: About{Event: e}, Reason: why}
+}
+func part(a Act, p Part, why Reason) Decision {
+	return Decision{Act: a, About: About{Part: p}, Reason: why}
 }
 func (d Decision) in(t time.Duration) Decision { d.After = t; return d }

@@ -16,7 +16,7 @@ import (
 var asking = []Act{AskShelf, ReadPool, ReadTemplate, ReadSandbox, ReadClaim, ProveFresh}
 
 // worthWaiting are the reasons for which a step keeps what it has begun.
-var worthWaiting = []Reason{ReasonInLine, ReasonWatchBehind, ReasonAdopting}
+var worthWaiting = []Reason{ReasonInLine, ReasonWatchBehind, ReasonAdopting, ReasonUnprotected}
 
 // incomplete says what a decision lacks, or has too much; it is empty if nothing.
 func incomplete(d Decision) string {
@@ -31,10 +31,18 @@ func incomplete(d Decision) string {
 		return "a move names its edge, and nothing else does"
 	case d.About.Beside != Rest && (d.Act != Adopt || d.About.Beside != ProveFresh):
 		return "beside an adoption the freshness is proven, and nothing else is done beside anything"
+	case d.About.Part != PartSelf && d.Act != Create && d.Act != Sync && d.Act != Delete:
+		return "a part is made, brought in line or deleted"
+	case d.Act == Sync && d.About.Part == PartSelf:
+		return "what is brought in line is named"
 	case d.About.Plan != nil && d.Act != Create && d.Act != Retire:
 		return "a plan is carried out or not there"
 	case d.About.Report != nil && d.Act != Report:
 		return "a report is written or not there"
+	case d.About.Part != PartSelf && d.Act != Create && d.Act != Sync && d.Act != Delete:
+		return "that act has no part"
+	case d.Act == Sync && d.About.Part == PartSelf:
+		return "it says nothing of what is to be brought in line"
 	case d.Act == Wait && !slices.Contains(worthWaiting, d.Reason):
 		return "that is nothing to wait for"
 	case d.Act == Wait && d.Reason == ReasonInLine && d.After == 0:
@@ -177,19 +185,35 @@ func afterClaim(f ClaimFacts, d Decision) (all []ClaimFacts) {
 			add(func(f *ClaimFacts) { f.Holds, f.Misannotated = h, true })
 		}
 		add(func(f *ClaimFacts) { f.Problem = ReasonNameTaken })
-		add(func(f *ClaimFacts) { f.Problem, f.Retryable = ReasonCreateRefused, true })
+		add(func(f *ClaimFacts) { f.Problem = ReasonCreateRefused })
 	case Move:
 		edge, _ := Claim.Edge(f.State, d.About.Event)
 		for _, said := range []Reason{"", ReasonHolds} {
+			if f.Problem != "" && said != "" {
+				said = f.Problem
+			}
 			add(func(f *ClaimFacts) { f.State, f.Named, f.Reported = edge.To, edge.To != Stale, said })
 		}
 	case Refuse:
-		add(func(f *ClaimFacts) { f.Holds, f.Offer, f.Outdated = HoldsNone, OfferNone, false })
+		add(func(f *ClaimFacts) {
+			f.Holds, f.Offer, f.Outdated, f.Refused, f.Mislabelled = HoldsNone, OfferNone, false, false, false
+		})
 	case Report:
 		add(func(f *ClaimFacts) { f.Reported = d.Reason })
 	case Annotate:
 		add(func(f *ClaimFacts) { f.Misannotated = false })
-	case Rest, Wait, Retry, ReadClaim, Retire, Delete, Label:
+	case Sync:
+		add(func(f *ClaimFacts) { f.Mislabelled, f.Refused = false, false })
+		if d.Reason == ReasonPodProblem {
+			add(func(f *ClaimFacts) { f.Problem = ReasonCreateRefused })
+		}
+	case Delete:
+		if d.About.Part == PartSandbox {
+			add(func(f *ClaimFacts) { f.Holds = HoldsNone })
+		} else {
+			add(func(f *ClaimFacts) { f.Gone = true })
+		}
+	case Rest, Wait, Retry, ReadClaim, Retire, Label:
 	}
 	return all
 }
@@ -212,6 +236,10 @@ func begun(test func(ClaimFacts)) {
 								if on(5) {
 									f.Problem = ReasonInvalidMetadata
 								}
+								test(f)
+								f.Mislabelled, f.Refused = holds != HoldsNone, holds != HoldsNone && on(4)
+								test(f)
+								f.Lifetime = Lifetime{Ends: true, Left: time.Hour - time.Hour*time.Duration(flags&1), Deletes: on(1)}
 								test(f)
 							}
 						}
@@ -275,16 +303,30 @@ func afterSandbox(f SandboxFacts, d Decision) (all []SandboxFacts) {
 			add(func(f *SandboxFacts) { f.Loan = l })
 		}
 	case ReadClaim:
-		for _, h := range []Holder{HolderClaim, HolderGone, HolderElsewhere, HolderHidden} {
+		for _, h := range []Holder{HolderClaim, HolderGone, HolderElsewhere, HolderEnded, HolderHidden} {
 			for _, knows := range []bool{false, true} {
 				add(func(f *SandboxFacts) { f.Holder, f.ClaimKnows = h, knows && h == HolderClaim })
 			}
 		}
-	case Create:
-		add(func(f *SandboxFacts) { f.Pod, f.State, f.Readiness = PodStarting, Warming, ReasonPodPending })
-		add(func(f *SandboxFacts) { f.Pod, f.State, f.Readiness = PodReady, Warming, ReasonPodReady })
-		add(func(f *SandboxFacts) { f.Pod, f.Readiness = PodForeign, ReasonPodForeign })
-		add(func(f *SandboxFacts) { f.Blocked, f.Retryable, f.Readiness = true, true, ReasonPodProblem })
+	case Create, Sync:
+		add(func(f *SandboxFacts) { // the server refuses it: nothing else is tried in this step
+			f.Volumes, f.Service, f.Drifted = UpkeepNone, UpkeepNone, false
+			f.Blocked, f.Retryable, f.Readiness = true, true, ReasonPodProblem
+			if f.Pod == PodAdoptable {
+				f.Pod = PodForeign
+			}
+		})
+		switch d.About.Part {
+		case PartVolumes:
+			add(func(f *SandboxFacts) { f.Volumes = UpkeepNone })
+		case PartService:
+			add(func(f *SandboxFacts) { f.Service = UpkeepNone })
+		case PartPod:
+			add(func(f *SandboxFacts) { f.Pod, f.Drifted, f.Readiness = PodStarting, false, ReasonPodPending })
+			add(func(f *SandboxFacts) { f.Pod, f.Drifted, f.Readiness = PodReady, false, ReasonPodReady })
+			add(func(f *SandboxFacts) { f.Pod, f.Readiness = PodForeign, ReasonPodForeign })
+		case PartSelf, PartSandbox, PartPolicy:
+		}
 	case Move:
 		edge, _ := Pod.Edge(f.State, d.About.Event)
 		add(func(f *SandboxFacts) { f.State = edge.To })
@@ -292,10 +334,24 @@ func afterSandbox(f SandboxFacts, d Decision) (all []SandboxFacts) {
 		add(func(f *SandboxFacts) { f.Reported = d.Reason })
 	case Retire:
 		add(func(f *SandboxFacts) { f.Retired, f.Retire = true, "" })
+	case ReadPool:
+		for _, o := range []Orphan{OrphanNone, OrphanCurrent, OrphanOutdated} {
+			add(func(f *SandboxFacts) { f.Orphan = o })
+		}
+	case Adopt:
+		add(func(f *SandboxFacts) { f.Orphan, f.Holder = OrphanNone, HolderPool })
 	case Delete:
-		add(func(f *SandboxFacts) { f.Gone = true })
-		add(func(f *SandboxFacts) { f.Terminating = true })
-	case Rest, Wait, Retry, ReadPool, ReadTemplate, ReadSandbox, ProveFresh, Annotate, Adopt, Refuse, Label:
+		switch d.About.Part {
+		case PartPod:
+			add(func(f *SandboxFacts) { f.Pod, f.Readiness = PodTerminating, ReasonPodTerminating })
+			add(func(f *SandboxFacts) { f.Pod, f.Readiness = PodNone, ReasonPodMissing })
+		case PartService:
+			add(func(f *SandboxFacts) { f.Service = UpkeepNone })
+		case PartSelf, PartVolumes, PartSandbox, PartPolicy:
+			add(func(f *SandboxFacts) { f.Gone = true })
+			add(func(f *SandboxFacts) { f.Terminating = true })
+		}
+	case Rest, Wait, Retry, ReadTemplate, ReadSandbox, ProveFresh, Annotate, Refuse, Label:
 	}
 	return all
 }
@@ -311,17 +367,55 @@ func TestEveryStepOfASandboxEnds(t *testing.T) {
 	t.Logf("at most %d effects", longest)
 }
 
-func TestEveryStepOfATemplateEnds(t *testing.T) {
-	s := newSteps(StepTemplate, func(f TemplateFacts, d Decision) []TemplateFacts {
-		f.Labelled = true
-		return []TemplateFacts{f}
-	})
-	for flags := range 1 << 3 {
-		f := TemplateFacts{Gone: flags&1 != 0, Terminating: flags&2 != 0, Labelled: flags&4 != 0}
-		s.check(t, f, 1)
-		judged(NewWithT(t), Pod, "", StepTemplate(f), f)
-		NewWithT(t).Expect(StepTemplate(f).Act == Label).To(Equal(f == TemplateFacts{}), "%+v", f)
+// afterTemplate are the facts of a template after an effect, with every answer.
+func afterTemplate(f TemplateFacts, d Decision) (all []TemplateFacts) {
+	add := func(change func(*TemplateFacts)) {
+		then := f
+		change(&then)
+		all = append(all, then)
 	}
+	switch d.Act {
+	case Create:
+		add(func(f *TemplateFacts) { f.Policy = PolicyCurrent })
+		add(func(f *TemplateFacts) { f.Policy, f.Told = PolicyForeign, false })
+		add(func(f *TemplateFacts) { f.Refused, f.Told = true, false })
+		add(func(f *TemplateFacts) { f.Refused, f.Told = true, true })
+	case Sync:
+		add(func(f *TemplateFacts) { f.Synced, f.Policy = true, PolicyCurrent })
+		add(func(f *TemplateFacts) { f.Synced = true })
+		add(func(f *TemplateFacts) { f.Refused, f.Told = true, false })
+	case Delete:
+		add(func(f *TemplateFacts) { f.Policy = PolicyNone })
+		add(func(f *TemplateFacts) { f.Policy = PolicyTerminating })
+	case Report:
+		add(func(f *TemplateFacts) { f.Told = true })
+	case Label:
+		add(func(f *TemplateFacts) { f.Labelled = true })
+	}
+	return all
+}
+
+// eachTemplate calls test with every value of the facts of a template.
+func eachTemplate(test func(f TemplateFacts)) {
+	for _, policy := range PolicyViews {
+		for flags := range 1 << 9 {
+			on := func(bit int) bool { return flags&(1<<bit) != 0 }
+			test(TemplateFacts{
+				Policy: policy, Gone: on(0), Terminating: on(1), Labelled: on(2), Managed: on(3), Invalid: on(4), Used: on(5),
+				Refused: on(6), Synced: on(7), Told: on(8),
+			})
+		}
+	}
+}
+
+func TestEveryStepOfATemplateEnds(t *testing.T) {
+	s := newSteps(StepTemplate, afterTemplate)
+	longest := 0
+	eachTemplate(func(f TemplateFacts) {
+		longest = max(longest, s.check(t, f, mostEffects))
+		judged(NewWithT(t), Pod, "", StepTemplate(f), f)
+	})
+	t.Logf("at most %d effects", longest)
 }
 
 func TestEveryStepOfAnnotationsEnds(t *testing.T) {
@@ -338,7 +432,8 @@ func TestEveryStepOfAnnotationsEnds(t *testing.T) {
 
 func TestTheListsAreComplete(t *testing.T) {
 	for name, list := range map[string][]uint8{
-		"holders": numbers(Holders), "pod views": numbers(PodViews), "presences": numbers(Presences), "loans": numbers(Loans),
+		"holders": numbers(Holders), "pod views": numbers(PodViews), "presences": numbers(Presences), "loans": numbers(Loans), "orphans": numbers(Orphans),
+		"upkeeps": numbers(Upkeeps), "policy views": numbers(PolicyViews),
 		"holdings": numbers(Holdings), "offers": numbers(Offers), "freshnesses": numbers(Freshnesses), "strategies": numbers(Strategies),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -349,14 +444,14 @@ func TestTheListsAreComplete(t *testing.T) {
 	}
 	t.Run("every act has a name of its own", func(t *testing.T) {
 		var names []string
-		for a := Rest; a <= Label; a++ {
+		for a := Rest; a <= Sync; a++ {
 			names = append(names, a.String())
 		}
 		slices.Sort(names)
 		NewWithT(t).Expect(slices.Compact(slices.Clone(names))).To(Equal(names))
 	})
 	t.Run("asking comes between ending and doing", func(t *testing.T) {
-		for a := Rest; a <= Label; a++ {
+		for a := Rest; a <= Sync; a++ {
 			NewWithT(t).Expect(slices.Contains(asking, a)).To(Equal(a > Retry && a < Move), "%s", a)
 		}
 	})

@@ -45,12 +45,16 @@ type Sandbox struct {
 	Owner     Owner
 	// ClaimUID is the claim that Kiln gave it to, as a label says.
 	ClaimUID string
-	// Warm: it was made for a pool.
+	// Warm: it was made for a pool. Pool is the hash of the name of the one whose free
+	// member it is.
 	Warm bool
+	Pool string
 	// Ready is its Ready condition.
 	Ready bool
 	// PodRefused: the API server does not accept its pod.
 	PodRefused bool
+	// Idle: it shall have no pod, because it is suspended or its time is over.
+	Idle bool
 	// Retired: it carries the mark that it will never be handed out.
 	Retired bool
 	// Terminating: it is being deleted.
@@ -93,7 +97,15 @@ func (c ClaimView) disowns(s Sandbox) bool {
 
 // Owns reports whether a claim is a sandbox's owner and may have it.
 func (c ClaimView) Owns(s Sandbox) bool {
-	return s.Owner.Kind == OwnerClaim && s.Owner.UID == c.UID && !s.leaves() && !c.disowns(s)
+	leaves := s.Terminating || s.Retired && !c.Keeps(s)
+	return s.Owner.Kind == OwnerClaim && s.Owner.UID == c.UID && !leaves && !c.disowns(s)
+}
+
+// Keeps reports whether a claim was told of a sandbox that it owns, and has not ended.
+// Nobody retires such a one: a mark that says so is a hand's.
+func (c ClaimView) Keeps(s Sandbox) bool {
+	told := c.SandboxName != "" && c.Names(s) && !c.Refuses(s)
+	return told && s.Owner.Kind == OwnerClaim && s.Owner.UID == c.UID && c.State != Stale && !c.Terminating
 }
 
 // Held finds the sandbox that a claim holds, by its index, or -1. It is the one
@@ -141,10 +153,11 @@ const (
 // Holdings lists every holding.
 var Holdings = []Holding{HoldsNone, HoldsWarm, HoldsStarting, HoldsReady}
 
-// HoldingOf says what it is to hold a sandbox.
+// HoldingOf says what it is to hold a sandbox. Warm is what Kiln gave to the claim that
+// owns it: what a hand gave, whatever it says, is told when it is Ready.
 func HoldingOf(s Sandbox) Holding {
 	switch {
-	case s.Warm:
+	case s.Warm && s.ClaimUID == s.Owner.UID:
 		return HoldsWarm
 	case s.Ready:
 		return HoldsReady
@@ -166,9 +179,12 @@ const (
 	// HolderGone is a sandbox whose claim has vanished.
 	HolderGone
 	// HolderElsewhere is a sandbox that its claim will never have: the claim has
-	// refused it, names another one, or is stale and holds nothing any more. The
-	// last two happen when two leaders serve one claim, or a response is lost.
+	// refused it, or names another one. That happens when two leaders serve one
+	// claim, or a response is lost.
 	HolderElsewhere
+	// HolderEnded is a sandbox whose claim is stale: it holds nothing any more, and
+	// deletes the sandbox.
+	HolderEnded
 	// HolderUnseen is a sandbox of a claim that the watch does not show, and that
 	// may only be too new for it.
 	HolderUnseen
@@ -178,7 +194,7 @@ const (
 )
 
 // Holders lists every holder.
-var Holders = []Holder{HolderNobody, HolderPool, HolderClaim, HolderGone, HolderElsewhere, HolderUnseen, HolderHidden}
+var Holders = []Holder{HolderNobody, HolderPool, HolderClaim, HolderGone, HolderElsewhere, HolderEnded, HolderUnseen, HolderHidden}
 
 // HolderOf says whose a sandbox is. The claim is the one of its owner's name, and
 // is says what is known of that.
@@ -194,8 +210,10 @@ func HolderOf(s Sandbox, claim ClaimView, is Presence) Holder {
 		return HolderHidden
 	case is == PresenceMissing, claim.UID != s.Owner.UID, claim.Terminating:
 		return HolderGone
-	case s.ClaimUID == claim.UID && (claim.disowns(s) || claim.State == Stale):
+	case s.ClaimUID == claim.UID && claim.disowns(s):
 		return HolderElsewhere
+	case claim.State == Stale:
+		return HolderEnded
 	}
 	return HolderClaim
 }
@@ -218,7 +236,7 @@ const (
 // place, and in a strict pool what is not current has none.
 func PlaceOf(m Member, s Sandbox, strict bool) Place {
 	switch {
-	case s.Owner.Kind != OwnerPool, s.leaves(), m.Terminating, s.PodRefused, strict && !m.Current:
+	case s.Owner.Kind != OwnerPool, s.leaves(), s.Idle, m.Terminating, s.PodRefused, strict && !m.Current:
 		return PlaceNone
 	case m.Pod == PodReady && m.State == Ready:
 		return PlaceFree

@@ -49,6 +49,7 @@ func TestWhatAClaimHolds(t *testing.T) {
 		{"nothing, if what its status names is not there", told("z"), []Sandbox{a, b}, -1},
 		{"nothing, if what its status names is another one of that name", told("a"), []Sandbox{a.as(func(s *Sandbox) { s.UID = "other" })}, -1},
 		{"nothing that it has refused", refusing("uid-a"), []Sandbox{a}, -1},
+		{"what a hand calls retired, if it was told of that", told("a"), []Sandbox{a.as(func(s *Sandbox) { s.Retired = true })}, 0},
 		{"the other one, if it has refused the first", refusing("uid-a"), []Sandbox{a, b}, 1},
 		{"what has only the name of one that it has refused", refusing("uid-a"), []Sandbox{a.as(func(s *Sandbox) { s.UID = "other" })}, 0},
 		{"nothing that is retired", claimC, []Sandbox{a.as(func(s *Sandbox) { s.Retired = true })}, -1},
@@ -68,6 +69,10 @@ func TestWhatItIsToHoldASandbox(t *testing.T) {
 	g.Expect(HoldingOf(Sandbox{Warm: true, Ready: true})).To(Equal(HoldsWarm))
 	g.Expect(HoldingOf(Sandbox{Ready: true})).To(Equal(HoldsReady))
 	g.Expect(HoldingOf(Sandbox{})).To(Equal(HoldsStarting))
+	byHand := Sandbox{Warm: true, Owner: Owner{Kind: OwnerClaim, UID: "c"}}
+	g.Expect(HoldingOf(byHand)).To(Equal(HoldsStarting))
+	byHand.ClaimUID = "c"
+	g.Expect(HoldingOf(byHand)).To(Equal(HoldsWarm))
 }
 
 func TestWhatAClaimKnows(t *testing.T) {
@@ -118,10 +123,10 @@ func TestWhoseASandboxIs(t *testing.T) {
 		{"one whose claim has refused another is the claim's", a, refusing("uid-b"), PresenceShown, HolderClaim},
 		{"one whose claim names another is nobody's any more", a, told("b"), PresenceShown, HolderElsewhere},
 		{"one whose claim names another of its name is nobody's any more", a.as(func(s *Sandbox) { s.UID = "other" }), told("a"), PresenceShown, HolderElsewhere},
-		{"one whose claim is stale is nobody's any more", a, claimC.in(Stale), PresenceShown, HolderElsewhere},
-		{"one whose claim is stale and still names it is nobody's any more", a, told("a").in(Stale), PresenceShown, HolderElsewhere},
+		{"one whose claim is stale is that claim's to delete", a, claimC.in(Stale), PresenceShown, HolderEnded},
+		{"one whose claim is stale and still names it is that claim's to delete", a, told("a").in(Stale), PresenceShown, HolderEnded},
 		{"one that Kiln did not give to the claim is never taken from it", unlabelled, told("b"), PresenceShown, HolderClaim},
-		{"nor when the claim is stale", unlabelled, claimC.in(Stale), PresenceShown, HolderClaim},
+		{"though it is the claim's to delete when that is stale, for it names it as its owner", unlabelled, claimC.in(Stale), PresenceShown, HolderEnded},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			NewWithT(t).Expect(HolderOf(row.box, row.claim, row.is)).To(Equal(row.want))
@@ -168,7 +173,7 @@ func TestWhatAClaimLoses(t *testing.T) {
 		{"what has only the name is lost", told("a"), a.as(func(s *Sandbox) { s.UID = "other" }), PresenceShown, PresenceMissing},
 		{"what is a pool's is lost", told("a"), a.as(func(s *Sandbox) { s.Owner.Kind = OwnerPool }), PresenceShown, PresenceMissing},
 		{"what is another claim's is lost", told("a"), a.as(func(s *Sandbox) { s.Owner.UID = "uid-d" }), PresenceShown, PresenceMissing},
-		{"what is retired is lost", told("a"), a.as(func(s *Sandbox) { s.Retired = true }), PresenceShown, PresenceMissing},
+		{"what a hand calls retired is not lost", told("a"), a.as(func(s *Sandbox) { s.Retired = true }), PresenceShown, PresenceShown},
 		{"what is being deleted is lost", told("a"), a.as(func(s *Sandbox) { s.Terminating = true }), PresenceShown, PresenceMissing},
 		{"what it was told of without a UID is not lost", told("a").withoutUID(), a, PresenceShown, PresenceShown},
 		{"one whose status was emptied by a hand has lost what it had", claimC.in(Bound), a, PresenceShown, PresenceMissing},

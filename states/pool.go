@@ -2,7 +2,6 @@ package states
 
 import (
 	"cmp"
-	"slices"
 	"time"
 )
 
@@ -42,8 +41,14 @@ type PoolFacts struct {
 	Template           Presence
 	TemplateInvalid    bool
 	TemplateUnreadable bool
-	// Members are the sandboxes whose controller reference names the pool, those
-	// included that the watch has not shown yet.
+	// PolicyRefused: the template's NetworkPolicy cannot be what it should be, and no
+	// pod starts without it.
+	PolicyRefused bool
+	// Counted counts the sandboxes whose controller reference names the pool, those
+	// included that the watch has not shown yet. Nearly everything is decided from
+	// that. Where it is nil Members are they themselves, and where a plan has to choose
+	// they are those that its Choice asks for.
+	Counted *Census
 	Members []Member
 	// Former are members that are not quite gone: the sandbox is no more, and its
 	// pod still runs out its grace period or is just being made.
@@ -64,7 +69,7 @@ type PoolFacts struct {
 	// StuckIn is when the next member that is not ready will count as stuck; zero
 	// means that none will.
 	StuckIn time.Duration
-	// Batch bounds how many members one pass creates or retires.
+	// Batch bounds how many members one pass creates.
 	Batch int
 }
 
@@ -82,11 +87,12 @@ func StepPool(f PoolFacts) Decision {
 	case f.Template == PresenceUnseen && !f.TemplateUnreadable:
 		return act(ReadTemplate, ReasonTemplateUnseen)
 	}
+	if !f.LoansKnown && f.busy() {
+		return act(AskShelf, ReasonLoanUnknown)
+	}
 	plan := PlanPool(f)
 	about := About{Plan: &plan}
-	switch busy := plan.Create > 0 || len(plan.Retire) > 0; {
-	case busy && !f.LoansKnown:
-		return act(AskShelf, ReasonLoanUnknown)
+	switch {
 	case plan.Create > 0 && !f.Refused:
 		return Decision{Act: Create, About: about, Reason: ReasonMembersMissing}
 	case len(plan.Retire) > 0:
@@ -102,7 +108,7 @@ func StepPool(f PoolFacts) Decision {
 // sleep rests until a member counts as stuck or creations need not wait any more,
 // and otherwise until an event. One comes when claims have what they are taking.
 func (f PoolFacts) sleep() Decision {
-	taking := f.Handing > 0 || slices.ContainsFunc(f.Members, func(m Member) bool { return m.Taken })
+	taking := f.Handing > 0 || f.census().Taken.stay() > 0
 	switch {
 	case f.Hold > 0 && (f.StuckIn <= 0 || f.Hold <= f.StuckIn):
 		return rest(ReasonMembersEnd).in(f.Hold)
@@ -136,30 +142,123 @@ type PoolPlan struct {
 
 // PlanPool decides how a pool gets from the members it has to those it shall
 // have. It only ever names members of its own that are not terminating already, and
-// none that a claim is taking: that one leaves by itself.
+// none that a claim is taking: that one leaves by itself. Whoever carries the plan
+// out does so a batch at a time.
 func PlanPool(f PoolFacts) PoolPlan {
 	if f.Terminating || f.Gone {
 		return PoolPlan{}
 	}
-	gone, keep := giveUp(f)
-	plan := PoolPlan{Retire: gone}
-	switch fresh, old := split(keep); {
-	case len(old) == 0 || !f.usable() || f.strategy() == OnReplenish:
-		plan.fit(keep, f.Replicas) // a template that nobody can read replaces nothing
-	case f.strategy() == Recreate:
-		plan.outdate(old)
-		plan.fit(fresh, f.Replicas)
-	default:
-		plan.fit(fresh, f.Replicas)
-		plan.outdate(f.spare(fresh, old, plan))
+	plan := PoolPlan{Create: f.lacks()}
+	if f.retires() {
+		plan = f.choose()
 	}
-	plan.Retire = plan.Retire[:min(len(plan.Retire), f.Batch)]
 	plan.Create = max(min(plan.Create-f.Handing, f.room(), f.Batch), 0)
 	switch {
 	case !f.usable() || f.Hold > 0:
 		plan.Create = 0
 	case f.CreationsRefused:
 		plan.Create = min(plan.Create, 1)
+	}
+	return plan
+}
+
+// busy reports whether a plan does anything at all.
+func (f PoolFacts) busy() bool {
+	return !f.Terminating && !f.Gone && (f.retires() || PlanPool(f).Create > 0)
+}
+
+// A Choice is the members that a plan has to look at. Who gives it more changes nothing
+// of the plan. A rolling update makes a plan for each member that has become ready: it
+// must not look at all of them each time.
+type Choice struct {
+	// All: every member. The others do not matter then.
+	All bool
+	// Hopeless are those that will never start, and that are outdated.
+	Hopeless bool
+	// Stuck is how many of those that will not become free by themselves.
+	Stuck int
+	// OldUnready are those of an older revision that are not ready; OldReady is how many
+	// of the ready ones, the newest first.
+	OldUnready bool
+	OldReady   int
+}
+
+// Choice reports whether a plan has to choose among the members, so that counts are
+// not enough, and what it has to look at. No member counts that a claim is taking: the
+// shelf is asked before.
+func (f PoolFacts) Choice() (c Choice, ok bool) {
+	if f.Counted == nil || !f.LoansKnown || f.Terminating || f.Gone || !f.retires() {
+		return Choice{}, false
+	}
+	c = Choice{Hopeless: f.usable(), Stuck: max(f.quarter(), 0)}
+	left := f.census().left()
+	switch {
+	case !f.replacesOld():
+		c.All = left.stay() > f.Replicas
+	case f.strategy() == Recreate || left.fresh() > f.Replicas:
+		c.All = true
+	default:
+		c.OldUnready, c.OldReady = true, max(left.free()-f.floor(), 0)
+	}
+	return c, true
+}
+
+// replacesOld reports whether there are old members and they are to be replaced. A
+// template that nobody can read replaces nothing.
+func (f PoolFacts) replacesOld() bool {
+	return f.census().old() > 0 && f.usable() && f.strategy() != OnReplenish
+}
+
+// lacks is how many members are missing, as long as none is given up.
+func (f PoolFacts) lacks() int {
+	has := f.census().stay()
+	if f.replacesOld() {
+		has = f.census().fresh()
+	}
+	return max(f.Replicas-has, 0)
+}
+
+// retires reports whether a plan names members.
+func (f PoolFacts) retires() bool {
+	c := f.census()
+	left := c.left()
+	switch {
+	case left.Hopeless > 0 && f.usable(), left.Stuck > 0 && f.quarter() > 0:
+		return true
+	case !f.replacesOld():
+		return left.stay() > f.Replicas
+	case f.strategy() == Recreate:
+		return left.old() > 0 || left.fresh() > f.Replicas
+	}
+	return left.fresh() > f.Replicas || left.Old > 0 || left.OldReady > 0 && left.free() > f.floor()
+}
+
+// quarter is how many more members may be given up as stuck.
+func (f PoolFacts) quarter() int { return max(f.Replicas/4, 1) - CountPool(f).Terminating }
+
+// floor is how many free members a rolling update leaves at least.
+func (f PoolFacts) floor() int { return max(f.Replicas-f.Budget.Unavailable, 0) }
+
+// choose plans for a pool that gives members up. How many are left is counted; only
+// those that may be named are looked at.
+func (f PoolFacts) choose() PoolPlan {
+	gone, keep := giveUp(f)
+	plan := PoolPlan{Retire: gone}
+	left, named := f.census().Counts, plan.named()
+	for _, m := range f.Members {
+		if named[m.Name] {
+			left.count(m, -1)
+		}
+	}
+	switch fresh, old := split(keep); {
+	case left.old() == 0 || !f.usable() || f.strategy() == OnReplenish:
+		plan.fit(keep, left.stay(), f.Replicas)
+	case f.strategy() == Recreate:
+		plan.outdate(old)
+		plan.fit(fresh, left.fresh(), f.Replicas)
+	default:
+		plan.fit(fresh, left.fresh(), f.Replicas)
+		plan.outdate(f.spare(old, plan))
 	}
 	return plan
 }
@@ -171,16 +270,16 @@ func PlanPool(f PoolFacts) PoolPlan {
 // a rollout retires uses the quarter up, and is not bound by it: old members that
 // are not free are given up at once, for current ones take their place.
 func giveUp(f PoolFacts) (gone []Retirement, keep []Member) {
-	budget := max(f.Replicas/4, 1) - CountPool(f).Terminating
+	budget := f.quarter()
 	for _, m := range f.Members {
 		switch {
 		case m.Terminating:
 		case m.Taken:
 			keep = append(keep, m)
-		case m.Refused && !m.Current && f.usable():
+		case m.Hopeless() && f.usable():
 			// It will never start, and what it was made from has been mended.
 			gone = append(gone, Retirement{m.Name, ReasonOutdated})
-		case m.Stuck && m.State != Ready && budget > 0:
+		case m.stuck() && budget > 0:
 			budget--
 			gone = append(gone, Retirement{m.Name, ReasonStuck})
 		default:
@@ -190,9 +289,9 @@ func giveUp(f PoolFacts) (gone []Retirement, keep []Member) {
 	return gone, keep
 }
 
-// leastWanted orders members by how little a pool loses with them: those that
+// LeastWanted orders members by how little a pool loses with them: those that
 // are not ready, then those of an older revision, then the newest.
-func leastWanted(a, b Member) int {
+func LeastWanted(a, b Member) int {
 	return cmp.Or(
 		rank(a.State == Ready, b.State == Ready),
 		rank(a.Current, b.Current),

@@ -214,16 +214,16 @@ func TestWhatNoPoolEverPlans(t *testing.T) {
 		"of those that are stuck a pass gives up only a few": func(f PoolFacts, p PoolPlan) bool {
 			return len(f.named(p, ReasonStuck)) <= f.allowance()
 		},
-		"a pass does no more than a batch": func(f PoolFacts, p PoolPlan) bool {
-			return p.Create <= f.Batch && len(p.Retire) <= f.Batch
+		"a pass makes no more than a batch": func(f PoolFacts, p PoolPlan) bool {
+			return p.Create <= f.Batch
 		},
-		"recreated, every old member that no claim is taking is named, a batch at a time": func(f PoolFacts, p PoolPlan) bool {
+		"recreated, every old member that no claim is taking is named": func(f PoolFacts, p PoolPlan) bool {
 			stay := has(f.after(p), func(m Member) bool { return !m.Current && !m.Taken })
-			return f.Terminating || !f.replaces(Recreate) || !stay || len(p.Retire) == f.Batch
+			return f.Terminating || !f.replaces(Recreate) || !stay
 		},
-		"rolled, every old member that is not free is named, a batch at a time": func(f PoolFacts, p PoolPlan) bool {
+		"rolled, every old member that is not free is named": func(f PoolFacts, p PoolPlan) bool {
 			stay := has(f.after(p), func(m Member) bool { return !m.Current && m.State != Ready })
-			return f.Terminating || !f.replaces(Rolling) || !stay || len(p.Retire) == f.Batch
+			return f.Terminating || !f.replaces(Rolling) || !stay
 		},
 		"a rolling update leaves as many free as it must, or as there were": func(f PoolFacts, p PoolPlan) bool {
 			least := min(free(f.kept()), f.Replicas-f.Budget.Unavailable)
@@ -461,7 +461,7 @@ func afterPool(f PoolFacts, d Decision) (all []PoolFacts) {
 		add(func(f *PoolFacts) { // a claim has just taken one
 			named(f, func(i int, m *Member) { m.Taken = m.State == Ready && i%2 == 0; m.Terminating = !m.Taken })
 		})
-	case Rest, Wait, Retry, ReadPool, ReadSandbox, ReadClaim, ProveFresh, Move, Report, Annotate, Adopt, Refuse, Delete, Label:
+	case Rest, Wait, Retry, ReadPool, ReadSandbox, ReadClaim, ProveFresh, Move, Report, Annotate, Adopt, Refuse, Delete, Sync, Label:
 	}
 	return all
 }

@@ -18,31 +18,11 @@ type PoolCount struct {
 
 // CountPool counts a pool's members.
 func CountPool(f PoolFacts) PoolCount {
-	c := PoolCount{Terminating: f.Former}
-	for _, m := range f.Members {
-		if m.Terminating {
-			c.Terminating++
-			continue
-		}
-		c.Replicas++
-		switch m.State {
-		case Ready:
-			c.Ready++
-		case Warming:
-			c.Warming++
-		case Binding, Bound, Stale: // a hand has been at the label; it counts as neither
-		}
-		if m.Current {
-			c.Updated++
-		}
-		if m.Current && m.State == Ready {
-			c.UpdatedReady++
-		}
-		if m.Refused {
-			c.Refused++
-		}
+	c := f.census()
+	return PoolCount{
+		Replicas: c.stay(), Ready: c.FreshReady + c.OldReady, Warming: c.Warming, Terminating: c.Terminating + f.Former,
+		Updated: c.fresh(), UpdatedReady: c.FreshReady, Refused: c.Refused,
 	}
-	return c
 }
 
 // PoolStatusFacts are what a pool's status is decided from.
@@ -52,6 +32,8 @@ type PoolStatusFacts struct {
 	// template. A status that says that the newer one was observed waits for it: what
 	// comes after such a status was decided on what it says.
 	Superseded bool
+	// AdoptionRefused: the API server refuses that some member is handed out.
+	AdoptionRefused bool
 	// Unschedulable: no node has room for some members.
 	Unschedulable bool
 	// Revision is the one that the template has now, and Deadline how long a rollout
@@ -131,10 +113,14 @@ func (f PoolStatusFacts) degraded() Reason {
 		return ReasonTemplateMissing
 	case f.TemplateUnreadable:
 		return ReasonTemplateUnreadable
+	case f.PolicyRefused:
+		return ReasonPolicyRefused
 	case f.CreationsRefused:
 		return ReasonMembersRefused
 	case CountPool(f.PoolFacts).Refused > 0:
 		return ReasonPodsRefused
+	case f.AdoptionRefused:
+		return ReasonAdoptionRefused
 	case f.Hold > 0:
 		return ReasonMembersEnd
 	case f.Unschedulable:

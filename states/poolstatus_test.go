@@ -238,11 +238,13 @@ func TestStepPoolStatus(t *testing.T) {
 		{"an invalid template is said first", with(func(f *PoolStatusFacts) { f.TemplateInvalid, f.CreationsRefused = true, true; none(f) }), PhaseWarming, ReasonTemplateInvalid, ReasonTemplateInvalid},
 		{"a missing template is said", with(func(f *PoolStatusFacts) { f.Template = PresenceMissing; none(f) }), PhaseWarming, ReasonTemplateMissing, ReasonTemplateMissing},
 		{"a template that cannot be read is said", with(func(f *PoolStatusFacts) { f.Template, f.TemplateUnreadable = PresenceUnseen, true; none(f) }), PhaseWarming, ReasonTemplateUnreadable, ReasonTemplateUnreadable},
+		{"a policy that cannot be is said before what comes of it", with(func(f *PoolStatusFacts) { f.PolicyRefused, f.CreationsRefused = true, true; none(f) }), PhaseWarming, ReasonPolicyRefused, ReasonPolicyRefused},
 		{"refused members are said", with(func(f *PoolStatusFacts) { f.CreationsRefused, f.Hold = true, time.Second; none(f) }), PhaseWarming, ReasonMembersRefused, ReasonMembersRefused},
 		{"refused pods are said",
 			with(func(f *PoolStatusFacts) {
 				f.Members = []Member{{Name: "a", State: Warming, Refused: true, Current: true}}
 			}), PhaseWarming, ReasonPodsRefused, ReasonPodsRefused},
+		{"a member that may not be handed out is said, and makes no pool unready", with(func(f *PoolStatusFacts) { f.AdoptionRefused = true }), PhaseComplete, ReasonAdoptionRefused, ReasonMembersReady},
 		{"members that end are said", with(func(f *PoolStatusFacts) { f.Hold, f.Unschedulable = time.Second, true; none(f) }), PhaseWarming, ReasonMembersEnd, ReasonMembersEnd},
 		{"members without room are said", with(func(f *PoolStatusFacts) { f.Unschedulable = true; none(f) }), PhaseWarming, ReasonUnschedulable, ReasonUnschedulable},
 		{"what is in the way of a pool that has enough does not make it unready", with(func(f *PoolStatusFacts) { f.CreationsRefused = true }), PhaseComplete, ReasonMembersRefused, ReasonMembersReady},

@@ -16,12 +16,24 @@ const (
 	ReasonWatchBehind Reason = "WatchBehind"
 	// ReasonFailed: an effect failed in a way that another try may mend.
 	ReasonFailed Reason = "Failed"
+	// ReasonExpired: its time is over.
+	ReasonExpired Reason = "Expired"
 )
 
 // Reasons of claims.
 const (
 	// ReasonStale: the claim holds nothing any more.
 	ReasonStale Reason = "Stale"
+	// ReasonExpiredForeign: its lifetime is over, and the sandbox of its name is
+	// somebody else's.
+	ReasonExpiredForeign Reason = "ExpiredForeign"
+	// ReasonExpiredGoes: its lifetime is over, and it is deleted with all it owns.
+	ReasonExpiredGoes Reason = "ExpiredGoes"
+	// ReasonEnded: its status said that its lifetime was over before this controller
+	// saw it.
+	ReasonEnded Reason = "Ended"
+	// ReasonMislabelled: labels or annotations of ours are not as they should be.
+	ReasonMislabelled Reason = "Mislabelled"
 	// ReasonAdopted: it has a sandbox of its pool.
 	ReasonAdopted Reason = "Adopted"
 	// ReasonOwnStarting: its own sandbox was created and is starting.
@@ -61,6 +73,8 @@ const (
 	ReasonInvalidMetadata Reason = "InvalidMetadata"
 	// ReasonEnvRejected: the template does not allow the environment variables.
 	ReasonEnvRejected Reason = "EnvRejected"
+	// ReasonEnvInvalid: the environment variables do not fit the template.
+	ReasonEnvInvalid Reason = "EnvInvalid"
 	// ReasonVolumesRejected: the template does not allow the volume claims.
 	ReasonVolumesRejected Reason = "VolumesRejected"
 	// ReasonNameTaken: a sandbox of the claim's name is somebody else's.
@@ -83,6 +97,30 @@ const (
 	ReasonUnlabelled Reason = "Unlabelled"
 	// ReasonLabelled: it has its label.
 	ReasonLabelled Reason = "Labelled"
+)
+
+// Reasons of templates' NetworkPolicies.
+const (
+	// ReasonPolicyMissing: the template shall have one, and has none.
+	ReasonPolicyMissing Reason = "PolicyMissing"
+	// ReasonPolicyDrifted: it is not as the template wants it.
+	ReasonPolicyDrifted Reason = "PolicyDrifted"
+	// ReasonPolicyCurrent: nothing is wrong with it.
+	ReasonPolicyCurrent Reason = "PolicyCurrent"
+	// ReasonPolicyUnwanted: the template shall have none.
+	ReasonPolicyUnwanted Reason = "PolicyUnwanted"
+	// ReasonPolicyUsed: the template is gone, and sandboxes made from it are not.
+	ReasonPolicyUsed Reason = "PolicyUsed"
+	// ReasonPolicyUnused: the template is gone, and all that was made from it.
+	ReasonPolicyUnused Reason = "PolicyUnused"
+	// ReasonPolicyForeign: a policy of its name is somebody else's.
+	ReasonPolicyForeign Reason = "PolicyForeign"
+	// ReasonPolicyInvalid: none can be made from the template's rules.
+	ReasonPolicyInvalid Reason = "PolicyInvalid"
+	// ReasonPolicyRefused: the API server refuses it.
+	ReasonPolicyRefused Reason = "PolicyRefused"
+	// ReasonUnprotected: a pod would run without the policy of its template.
+	ReasonUnprotected Reason = "Unprotected"
 )
 
 // Reasons of sandboxes: how ready one is, and what keeps it from being so.
@@ -111,11 +149,32 @@ const (
 	ReasonPodSucceeded Reason = "PodSucceeded"
 	// ReasonPodFailed: its pod ended badly.
 	ReasonPodFailed Reason = "PodFailed"
+	// ReasonServiceMissing: its pod is Ready, and its Service does not exist.
+	ReasonServiceMissing Reason = "ServiceMissing"
+	// ReasonInvalid: the API server will never accept what it asks for.
+	ReasonInvalid Reason = "Invalid"
+	// ReasonSuspending: it is suspended, and a pod is still in its place.
+	ReasonSuspending Reason = "Suspending"
 	// ReasonSuspended: it is suspended, and has no pod.
 	ReasonSuspended Reason = "Suspended"
+	// ReasonPodAdoptable: a pod of its name is nobody's, and says that it may be
+	// adopted.
+	ReasonPodAdoptable Reason = "PodAdoptable"
+	// ReasonMetadataDiffers: its pod's labels or annotations are not what they should
+	// be.
+	ReasonMetadataDiffers Reason = "MetadataDiffers"
+	// ReasonVolumesDiffer: claims for storage are missing, or not its own yet.
+	ReasonVolumesDiffer Reason = "VolumesDiffer"
+	// ReasonServiceDiffers: its Service is missing, is not as it should be, or should
+	// not be.
+	ReasonServiceDiffers Reason = "ServiceDiffers"
 
+	// ReasonOrphaned: its pool has left it behind, and there is another of the name.
+	ReasonOrphaned Reason = "Orphaned"
 	// ReasonClaimUnseen: the watch does not show its claim.
 	ReasonClaimUnseen Reason = "ClaimUnseen"
+	// ReasonClaimEnded: its claim holds nothing any more, and deletes it.
+	ReasonClaimEnded Reason = "ClaimEnded"
 	// ReasonClaimGone: its claim has vanished.
 	ReasonClaimGone Reason = "ClaimGone"
 	// ReasonClaimElsewhere: its claim has another sandbox, or has refused this one.
@@ -153,6 +212,8 @@ const (
 	ReasonMembersLeave Reason = "MembersLeave"
 	// ReasonMembersRefused: the API server refuses new members.
 	ReasonMembersRefused Reason = "MembersRefused"
+	// ReasonAdoptionRefused: the API server refuses that a member is handed out.
+	ReasonAdoptionRefused Reason = "AdoptionRefused"
 	// ReasonPodsRefused: the API server refuses the pods of members.
 	ReasonPodsRefused Reason = "PodsRefused"
 	// ReasonMembersEnd: members end as fast as they are made.

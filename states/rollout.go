@@ -1,6 +1,8 @@
 package states
 
 import (
+	"cmp"
+	"container/heap"
 	"slices"
 	"time"
 )
@@ -224,14 +226,14 @@ func (f PoolFacts) strategy() Strategy {
 // go only as far as the pool keeps replicas - unavailable of them, so a template
 // whose pods never become ready stops it there, and the old members that are left
 // stay.
-func (f PoolFacts) spare(fresh, old []Member, plan PoolPlan) (gone []Member) {
-	free := 0
-	for _, m := range slices.Concat(fresh, old) {
-		if m.free() && !plan.names(m.Name) {
-			free++
+func (f PoolFacts) spare(old []Member, plan PoolPlan) (gone []Member) {
+	named := plan.named()
+	spare := f.census().left().free() - f.floor()
+	for _, m := range f.Members {
+		if m.free() && named[m.Name] {
+			spare--
 		}
 	}
-	spare := free - max(f.Replicas-f.Budget.Unavailable, 0)
 	for _, m := range leaving(old) {
 		switch {
 		case m.State == Ready && spare <= 0:
@@ -248,7 +250,8 @@ func (f PoolFacts) spare(fresh, old []Member, plan PoolPlan) (gone []Member) {
 // whatever they leave for: pods that never finish terminating, or members that
 // are deleted as fast as they are made, must not fill a cluster.
 func (f PoolFacts) room() int {
-	return max(f.Replicas+f.Budget.Surge-len(f.Members)-f.Former, 0)
+	c := CountPool(f)
+	return max(f.Replicas+f.Budget.Surge-c.Replicas-c.Terminating, 0)
 }
 
 // free reports whether a member can still be handed out.
@@ -265,10 +268,20 @@ func split(members []Member) (fresh, old []Member) {
 	return fresh, old
 }
 
-// fit makes a number of members out of those there are.
-func (p *PoolPlan) fit(members []Member, number int) {
+// named are the members that a plan names.
+func (p PoolPlan) named() map[string]bool {
+	named := map[string]bool{}
+	for _, l := range p.Retire {
+		named[l.Name] = true
+	}
+	return named
+}
+
+// fit makes a number of members out of those there are: all of them are given where
+// there are too many.
+func (p *PoolPlan) fit(members []Member, are, number int) {
 	p.surplus(members, number)
-	p.Create = max(number-len(members), 0)
+	p.Create = max(number-are, 0)
 }
 
 // outdate retires members of an old revision.
@@ -283,36 +296,90 @@ func (p *PoolPlan) outdate(members []Member) {
 // is spread.
 func (p *PoolPlan) surplus(members []Member, most int) {
 	left := leaving(members)
-	on := map[string]int{}
+	n := &nodes{on: map[string]int{}}
 	for _, m := range left {
-		on[m.Node]++
+		n.on[m.Node]++
 	}
-	for len(left) > most {
-		i := 0
-		for j, m := range left {
-			if alike(m, left[0]) && on[m.Node] > on[left[i].Node] {
-				i = j
-			}
+	for range len(left) - most {
+		if n.Len() == 0 {
+			left = left[n.gather(left):]
 		}
-		p.Retire = append(p.Retire, Retirement{left[i].Name, ReasonSurplus})
-		on[left[i].Node]--
-		left = slices.Delete(left, i, i+1)
+		m := n.give()
+		p.Retire = append(p.Retire, Retirement{m.Name, ReasonSurplus})
 	}
+}
+
+// nodes are the nodes of members that are wanted alike, as a heap: the fullest
+// first, and of those the one whose next member is wanted least.
+type nodes struct {
+	// on is how many members each node has, whatever they are wanted.
+	on   map[string]int
+	next []queue
+}
+
+// A queue is the members of one node that are wanted alike, the least wanted first,
+// and where they stand among all.
+type queue struct {
+	members []Member
+	places  []int
+}
+
+// gather takes the members in that are wanted like the first; it returns how many
+// these are.
+func (n *nodes) gather(left []Member) (taken int) {
+	at := map[string]int{}
+	for taken < len(left) && alike(left[taken], left[0]) {
+		m := left[taken]
+		i, ok := at[m.Node]
+		if !ok {
+			i = len(n.next)
+			at[m.Node], n.next = i, append(n.next, queue{})
+		}
+		q := &n.next[i]
+		q.members, q.places = append(q.members, m), append(q.places, taken)
+		taken++
+	}
+	heap.Init(n)
+	return taken
+}
+
+// give takes out the next member to retire.
+func (n *nodes) give() Member {
+	q := &n.next[0]
+	m := q.members[0]
+	n.on[m.Node]--
+	if q.members, q.places = q.members[1:], q.places[1:]; len(q.members) == 0 {
+		heap.Pop(n)
+	} else {
+		heap.Fix(n, 0)
+	}
+	return m
+}
+
+func (n *nodes) Len() int      { return len(n.next) }
+func (n *nodes) Swap(i, j int) { n.next[i], n.next[j] = n.next[j], n.next[i] }
+func (n *nodes) Push(x any)    { n.next = append(n.next, x.(queue)) }
+
+func (n *nodes) Less(i, j int) bool {
+	a, b := n.next[i], n.next[j]
+	return cmp.Or(cmp.Compare(n.on[b.members[0].Node], n.on[a.members[0].Node]), cmp.Compare(a.places[0], b.places[0])) < 0
+}
+
+func (n *nodes) Pop() any {
+	last := n.next[len(n.next)-1]
+	n.next = n.next[:len(n.next)-1]
+	return last
 }
 
 // leaving lists the members that a plan may name, the least wanted first. Those that
 // a claim is taking are the claim's in a moment.
 func leaving(members []Member) []Member {
 	free := slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return m.Taken })
-	slices.SortFunc(free, leastWanted)
+	slices.SortFunc(free, LeastWanted)
 	return free
 }
 
 // alike reports whether a pool wants two members alike but for their age.
 func alike(a, b Member) bool {
 	return (a.State == Ready) == (b.State == Ready) && a.Current == b.Current
-}
-
-func (p *PoolPlan) names(name string) bool {
-	return slices.ContainsFunc(p.Retire, func(l Retirement) bool { return l.Name == name })
 }

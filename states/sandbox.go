@@ -19,10 +19,12 @@ const (
 	PodForeign
 	// PodMultiple: more than one pod names this sandbox as its controller.
 	PodMultiple
+	// PodAdoptable: a pod of that name is nobody's, and says that it may be adopted.
+	PodAdoptable
 )
 
 // PodViews lists every view of a pod.
-var PodViews = []PodView{PodNone, PodStarting, PodReady, PodTerminating, PodForeign, PodMultiple}
+var PodViews = []PodView{PodNone, PodStarting, PodReady, PodTerminating, PodForeign, PodMultiple, PodAdoptable}
 
 // A PodPhase is how far a pod's containers have come.
 type PodPhase uint8
@@ -43,30 +45,42 @@ type PodFacts struct {
 	SaysReady bool
 	// Unscheduled: no node has room for it, or a gate is not lifted.
 	Unscheduled bool
-	// Problem: it cannot be made as things stand.
-	Problem bool
-	// Suspended: the sandbox shall have no pod.
-	Suspended bool
+	// Problem: it, or what else the sandbox owns, cannot be made as things stand.
+	// Invalid: nor will it ever be.
+	Problem, Invalid bool
+	// Suspended: the sandbox shall have no pod. Expired: nor will it ever.
+	Suspended, Expired bool
+	// ServiceMissing: the sandbox needs a Service and has none.
+	ServiceMissing bool
 }
 
-// ReadinessOf says how ready a sandbox is, in one reason. A problem comes first: it
-// is what a person can act on.
+// ReadinessOf says how ready a sandbox is, in one reason. The end of its time comes
+// first, for nothing changes that any more, and then a problem: it is what a person
+// can act on.
 func ReadinessOf(f PodFacts) Reason {
 	switch {
+	case f.Expired:
+		return ReasonExpired
+	case f.Invalid:
+		return ReasonInvalid
 	case f.Problem:
 		return ReasonPodProblem
 	case f.View == PodMultiple:
 		return ReasonPodMultiple
-	case f.View == PodForeign:
-		return ReasonPodForeign
 	case f.View == PodNone && f.Suspended:
 		return ReasonSuspended
-	case f.View == PodNone:
+	case f.Suspended:
+		return ReasonSuspending
+	case f.View == PodForeign:
+		return ReasonPodForeign
+	case f.View == PodNone || f.View == PodAdoptable:
 		return ReasonPodMissing
 	case f.Phase == PodPhaseSucceeded:
 		return ReasonPodSucceeded
 	case f.Phase == PodPhaseFailed:
 		return ReasonPodFailed
+	case f.View == PodReady && f.ServiceMissing:
+		return ReasonServiceMissing
 	case f.View == PodReady:
 		return ReasonPodReady
 	case f.View == PodTerminating:
@@ -93,7 +107,7 @@ const (
 // when something that a person can act on holds it up.
 func StatusDelayOf(f PodFacts, holder Holder, reported bool, age time.Duration) time.Duration {
 	over := f.View == PodReady || f.View == PodMultiple || f.View == PodForeign
-	stuck := f.Problem || f.Suspended || f.Unscheduled || f.Phase == PodPhaseSucceeded || f.Phase == PodPhaseFailed
+	stuck := f.Problem || f.Invalid || f.Suspended || f.Expired || f.Unscheduled || f.Phase == PodPhaseSucceeded || f.Phase == PodPhaseFailed
 	switch {
 	case reported || over || stuck:
 		return 0
@@ -119,6 +133,29 @@ const (
 // Loans lists every loan.
 var Loans = []Loan{LoanUnknown, LoanOpen, LoanClosed}
 
+// An Upkeep is what has to be done about an object that a sandbox owns.
+type Upkeep uint8
+
+// The upkeeps.
+const (
+	// UpkeepNone: it is as it should be, or nothing can be done about it.
+	UpkeepNone Upkeep = iota
+	// UpkeepCreate: it is missing.
+	UpkeepCreate
+	// UpkeepSync: it is there and not as it should be, or not the sandbox's own yet.
+	UpkeepSync
+	// UpkeepDelete: it should not be.
+	UpkeepDelete
+)
+
+// Upkeeps lists every upkeep.
+var Upkeeps = []Upkeep{UpkeepNone, UpkeepCreate, UpkeepSync, UpkeepDelete}
+
+// of is the decision that an upkeep asks for.
+func (u Upkeep) of(p Part, why Reason) Decision {
+	return part([...]Act{Rest, Create, Sync, Delete}[u], p, why)
+}
+
 // SandboxFacts are what a sandbox's next step is decided from. A sandbox and
 // its pod are decided together: they share a key.
 type SandboxFacts struct {
@@ -130,12 +167,26 @@ type SandboxFacts struct {
 	Retired bool
 	// Retire is the reason for which its pool gives it up; empty if it does not.
 	Retire Reason
+	// Suspended: it shall have no pod for now.
+	Suspended bool
+	// Expired: its time is over, and it never gets a pod again. Ephemeral: it is
+	// deleted then. ExpiresIn is how long until it has to be looked at for that; zero
+	// if it has no such time.
+	Expired, Ephemeral bool
+	ExpiresIn          time.Duration
+	// Volumes and Service are what has to be done about its claims for storage, and
+	// about its Service.
+	Volumes, Service Upkeep
 	// Blocked: its pod cannot be made as things stand (a pod spec that does not
-	// decode, or a suspended sandbox); only a change helps. Retryable: the API
+	// decode, storage that is somebody else's); only a change helps. Retryable: the API
 	// server refused it in this step, and another try may help.
 	Blocked, Retryable bool
+	// Unprotected: its pod would run without the NetworkPolicy of its template.
+	Unprotected bool
 	// Holder is who it belongs to.
 	Holder Holder
+	// Orphan is what is known of it as a member that has lost its pool.
+	Orphan Orphan
 	// Refused: its claim has refused it.
 	Refused bool
 	// Warm: it was made for a pool.
@@ -147,6 +198,8 @@ type SandboxFacts struct {
 	// Pod is what is known of its pod, and State that pod's state.
 	Pod   PodView
 	State State
+	// Drifted: that pod's labels or annotations are not what they should be.
+	Drifted bool
 	// Readiness is how ready it is, in one reason: what its status has to say.
 	Readiness Reason
 	// Reported is the readiness of the last report that this step knows its status
@@ -160,16 +213,31 @@ type SandboxFacts struct {
 	PodDelay time.Duration
 }
 
-// StepSandbox decides the next step of a sandbox and its pod.
+// StepSandbox decides the next step of a sandbox and what it owns.
 func StepSandbox(f SandboxFacts) Decision {
-	lacksPod := f.Pod == PodNone && !f.Blocked && f.Holder != HolderGone
 	switch {
 	case f.Gone:
 		return rest(ReasonGone)
 	case f.Terminating:
 		return rest(ReasonTerminating)
+	case f.Retired && f.Holder == HolderUnseen: // the mark is not to be believed if the claim was told of it
+		return act(ReadClaim, ReasonClaimUnseen)
+	case f.Retired && f.Holder == HolderHidden:
+		return act(Wait, ReasonWatchBehind)
 	case f.Retired:
 		return f.leave()
+	case f.Holder == HolderEnded:
+		return rest(ReasonClaimEnded)
+	}
+	return f.expiring(f.live())
+}
+
+// live decides the next step of a sandbox that has not begun to leave. What it owns
+// is made in the order in which it is needed: storage, the pod, the Service.
+func (f SandboxFacts) live() Decision {
+	lacksPod := f.Pod == PodNone && !f.Blocked && !f.Suspended
+	orphaned, orphan := f.adopted()
+	switch {
 	case f.Holder == HolderUnseen:
 		return act(ReadClaim, ReasonClaimUnseen)
 	case f.Holder == HolderHidden:
@@ -178,12 +246,32 @@ func StepSandbox(f SandboxFacts) Decision {
 		return act(Retire, ReasonOutdated)
 	case f.Holder == HolderElsewhere:
 		return act(Retire, ReasonSurplus)
+	case orphan:
+		return orphaned
 	case f.Holder == HolderPool && f.Retire != "":
 		return act(Retire, f.Retire)
-	case lacksPod && f.PodDelay <= 0:
-		return act(Create, ReasonPodMissing)
+	case f.Holder == HolderPool && f.Expired:
+		return act(Retire, ReasonStuck)
+	case f.Holder == HolderGone:
+		return f.stepPod()
+	case f.Expired:
+		return f.expire()
+	case f.Volumes != UpkeepNone:
+		return f.Volumes.of(PartVolumes, ReasonVolumesDiffer)
+	case f.Suspended && f.runs():
+		return part(Delete, PartPod, ReasonSuspending)
+	case lacksPod && !f.Unprotected && f.PodDelay <= 0:
+		return part(Create, PartPod, ReasonPodMissing)
+	case f.Pod == PodAdoptable && !f.Blocked && !f.Suspended:
+		return part(Sync, PartPod, ReasonPodAdoptable)
+	case f.Service != UpkeepNone && f.Pod != PodMultiple:
+		return f.Service.of(PartService, ReasonServiceDiffers)
+	case f.following():
+		return f.delayed(f.hand())
 	case f.reports() && f.StatusDelay <= 0:
 		return act(Report, f.Readiness)
+	case lacksPod && f.Unprotected:
+		return f.delayed(act(Wait, ReasonUnprotected))
 	case lacksPod:
 		return f.delayed(rest(ReasonPodsEnd).in(f.PodDelay))
 	case f.owns():
@@ -191,6 +279,33 @@ func StepSandbox(f SandboxFacts) Decision {
 	}
 	return f.delayed(f.end(f.Readiness))
 }
+
+// expire ends a sandbox whose time is over: its status says so first, so that
+// whoever sees its pod go knows why.
+func (f SandboxFacts) expire() Decision {
+	switch {
+	case f.reports():
+		return act(Report, f.Readiness)
+	case f.runs():
+		return part(Delete, PartPod, ReasonExpired)
+	case f.Service == UpkeepDelete:
+		return part(Delete, PartService, ReasonExpired)
+	case f.Ephemeral:
+		return act(Delete, ReasonExpired)
+	}
+	return f.end(ReasonExpired)
+}
+
+// expiring has a step that ends come again when the sandbox's time is over.
+func (f SandboxFacts) expiring(d Decision) Decision {
+	if d.Ends() && f.ExpiresIn > 0 && (d.After == 0 || f.ExpiresIn < d.After) {
+		d.After = f.ExpiresIn
+	}
+	return d
+}
+
+// runs reports whether there is a pod of its own that nobody has deleted yet.
+func (f SandboxFacts) runs() bool { return f.Pod == PodStarting || f.Pod == PodReady }
 
 // reports reports whether the status may differ from what it should be. Nobody
 // reads the status of a sandbox whose claim has vanished.
@@ -234,9 +349,21 @@ func (f SandboxFacts) leave() Decision {
 	return act(Delete, ReasonRetired)
 }
 
+// Stays is the state that the pod stays in when no move is due. A claim's pod that a
+// hand has called stale is bound all the same: no edge leads back, and none is needed.
+func (f SandboxFacts) Stays() State {
+	if f.Holder == HolderClaim && f.ClaimKnows && f.State == Stale {
+		return Bound
+	}
+	return f.State
+}
+
 // stepPod decides the next move of a sandbox's pod.
 func (f SandboxFacts) stepPod() Decision {
 	ready := f.Pod == PodReady
+	if !f.owns() {
+		return f.end(f.Readiness)
+	}
 	switch f.Holder {
 	case HolderPool:
 		switch {
@@ -246,7 +373,7 @@ func (f SandboxFacts) stepPod() Decision {
 			return move(EventCooled, ReasonCooled)
 		}
 	case HolderNobody:
-		if f.State == Warming && ready {
+		if f.State == Warming && ready && !f.Warm { // a warm one is an orphan, and may get a pool again
 			return move(EventHanded, ReasonUsers)
 		}
 	case HolderGone:
@@ -258,7 +385,27 @@ func (f SandboxFacts) stepPod() Decision {
 		}
 	case HolderClaim:
 		return f.hand()
-	case HolderElsewhere, HolderUnseen, HolderHidden: // decided before: retired, or asked about
+	case HolderElsewhere, HolderEnded, HolderUnseen, HolderHidden: // decided before: retired, or asked about
+	}
+	return f.settle()
+}
+
+// following reports whether the pod of a sandbox that a claim has adopted is about to
+// follow: routers wait for its state, and nobody for what the sandbox's status says of
+// the adoption, which is that it has seen the labels that the claim adds.
+func (f SandboxFacts) following() bool {
+	if f.Holder != HolderClaim || !f.Warm || !f.owns() {
+		return false
+	}
+	act := f.hand().Act
+	return act == Move || act == AskShelf || act == Wait
+}
+
+// settle brings the metadata of a pod in line whose state is right. Of a pod that
+// terminates, or that nobody holds any more, it does not matter.
+func (f SandboxFacts) settle() Decision {
+	if f.Drifted && f.runs() && f.Holder != HolderGone {
+		return part(Sync, PartPod, ReasonMetadataDiffers)
 	}
 	return f.end(f.Readiness)
 }
@@ -271,7 +418,9 @@ func (f SandboxFacts) hand() Decision {
 	case f.ClaimKnows && (f.State == Ready || f.State == Binding),
 		f.ClaimKnows && f.State == Warming && f.Pod == PodReady:
 		return move(EventHanded, ReasonClaimKnows)
-	case f.ClaimKnows || !adopted:
+	case f.ClaimKnows:
+		return f.settle()
+	case !adopted:
 		return f.end(f.Readiness)
 	case f.Loan == LoanUnknown:
 		return act(AskShelf, ReasonLoanUnknown)

@@ -12,19 +12,38 @@ import (
 // other.
 var pauses = [][2]time.Duration{{0, 0}, {0, time.Second}, {time.Second, 0}, {time.Second, time.Minute}, {time.Minute, time.Second}}
 
+// beside are what there may be to do about a sandbox beside the state of its pod.
+var beside = []SandboxFacts{
+	{Suspended: true}, {Suspended: true, Blocked: true}, {Suspended: true, Volumes: UpkeepCreate, Service: UpkeepSync},
+	{Expired: true}, {Expired: true, Ephemeral: true, Service: UpkeepDelete}, {Expired: true, Suspended: true},
+	{ExpiresIn: 2 * time.Second}, {Volumes: UpkeepCreate}, {Volumes: UpkeepSync, Service: UpkeepCreate},
+	{Service: UpkeepCreate, ExpiresIn: time.Hour}, {Service: UpkeepSync}, {Service: UpkeepDelete}, {Drifted: true},
+}
+
+// with are the facts of a sandbox and what there is to do beside.
+func (f SandboxFacts) with(more SandboxFacts) SandboxFacts {
+	f.Suspended, f.Expired, f.Ephemeral, f.ExpiresIn = more.Suspended, more.Expired, more.Ephemeral, more.ExpiresIn
+	f.Volumes, f.Service, f.Drifted, f.Blocked = more.Volumes, more.Service, more.Drifted, f.Blocked || more.Blocked
+	f.Readiness = ReadinessOf(PodFacts{View: f.Pod, Phase: PodPhaseRunning, Problem: f.Blocked, Suspended: f.Suspended, Expired: f.Expired})
+	if f.Reported != "" {
+		f.Reported = f.Readiness
+	}
+	return f
+}
+
 // eachSandbox calls test with every value of the facts of a sandbox.
 func eachSandbox(test func(f SandboxFacts)) {
 	for _, holder := range Holders {
 		for _, pod := range PodViews {
 			for _, state := range words {
 				for _, loan := range Loans {
-					for flags := range 1 << 9 {
+					for flags := range 1 << 10 {
 						on := func(bit int) bool { return flags&(1<<bit) != 0 }
 						f := SandboxFacts{
 							Terminating: on(0), Retired: on(1), Blocked: on(2), Warm: on(3), ClaimKnows: on(4), Retryable: on(5),
-							Refused: on(6), Holder: holder, Pod: pod, State: state, Loan: loan,
+							Refused: on(6), Unprotected: on(9), Holder: holder, Pod: pod, State: state, Loan: loan,
 						}
-						if f.Retryable && !f.Blocked || f.Refused && f.Holder != HolderElsewhere {
+						if f.Retryable && !f.Blocked || f.Refused && f.Holder != HolderElsewhere || f.Unprotected && f.Pod != PodNone {
 							continue
 						}
 						f.Readiness = ReadinessOf(PodFacts{View: pod, Phase: PodPhaseRunning, Problem: f.Blocked})
@@ -37,6 +56,10 @@ func eachSandbox(test func(f SandboxFacts)) {
 						for _, pause := range pauses {
 							f.StatusDelay, f.PodDelay = pause[0], pause[1]
 							test(f)
+						}
+						f.StatusDelay, f.PodDelay = 0, 0
+						for _, more := range beside {
+							test(f.with(more))
 						}
 					}
 				}
@@ -73,18 +96,20 @@ func (f SandboxFacts) lives() bool { return !f.Gone && !f.Terminating && !f.Reti
 
 // retires reports whether a sandbox is given up.
 func (f SandboxFacts) retires() bool {
-	return f.Holder == HolderElsewhere || f.Holder == HolderPool && f.Retire != ""
+	return f.Holder == HolderElsewhere || f.Holder == HolderPool && (f.Retire != "" || f.Expired)
 }
 
 // hasHolder reports whether it is known whose a sandbox is.
 func (f SandboxFacts) hasHolder() bool { return f.Holder != HolderUnseen && f.Holder != HolderHidden }
 
 // stays reports whether a sandbox lives and nobody gives it up.
-func (f SandboxFacts) stays() bool { return f.lives() && f.hasHolder() && !f.retires() }
+func (f SandboxFacts) stays() bool {
+	return f.lives() && f.hasHolder() && !f.retires() && f.Holder != HolderEnded
+}
 
 // lacksPod reports whether a sandbox shall have a pod and has none.
 func (f SandboxFacts) lacksPod() bool {
-	return f.stays() && f.Holder != HolderGone && !f.Blocked && f.Pod == PodNone
+	return f.stays() && f.Holder != HolderGone && !f.Blocked && !f.Suspended && !f.Expired && f.Pod == PodNone
 }
 
 func TestWhatNoSandboxEverDoes(t *testing.T) {
@@ -108,6 +133,9 @@ func TestWhatNoSandboxEverDoes(t *testing.T) {
 		},
 		"one that is given up is retired, for the reason it is given up for": func(f SandboxFacts, d Decision) bool {
 			why := f.Retire
+			if why == "" { // its time is over
+				why = ReasonStuck
+			}
 			if f.Holder == HolderElsewhere {
 				why = ReasonSurplus
 			}
@@ -116,15 +144,36 @@ func TestWhatNoSandboxEverDoes(t *testing.T) {
 			}
 			return !f.lives() || !f.retires() || d == act(Retire, why)
 		},
-		"nothing is deleted that was not retired before": func(f SandboxFacts, d Decision) bool {
-			return d.Act != Delete || f.Retired
+		"no sandbox is deleted that was not retired before, and whose time is not over": func(f SandboxFacts, d Decision) bool {
+			return d.Act != Delete || d.About.Part != PartSelf || f.Retired || f.Expired && f.Ephemeral && f.Holder != HolderPool
+		},
+		"a sandbox whose time is over is deleted only when that was reported, and its pod and its Service go": func(f SandboxFacts, d Decision) bool {
+			return d.Act != Delete || f.Retired || !f.Expired || f.Reported == ReasonExpired && (d.About.Part != PartSelf || !f.runs() && f.Service != UpkeepDelete)
+		},
+		"no pod is deleted but of a sandbox that is suspended, or whose time is over": func(f SandboxFacts, d Decision) bool {
+			return d.Act != Delete || d.About.Part != PartPod || (f.Suspended || f.Expired) && f.runs() && f.Holder != HolderGone
+		},
+		"storage is never deleted, and everything else before the pod waits for it": func(f SandboxFacts, d Decision) bool {
+			first := d.About.Part == PartVolumes || d.Act == ReadClaim || d.Act == Wait || d.Act == Retire || d.Ends()
+			waits := !f.stays() || f.Volumes == UpkeepNone || f.Expired || f.Holder == HolderGone
+			return (d.About.Part != PartVolumes || d.Act != Delete) && (waits || first)
+		},
+		"nothing is made for a sandbox whose time is over": func(f SandboxFacts, d Decision) bool {
+			return !f.Expired || d.Act != Create && d.Act != Sync
+		},
+		"a Service is left alone while several pods are there": func(f SandboxFacts, d Decision) bool {
+			return d.About.Part != PartService || f.Pod != PodMultiple || f.Expired
+		},
+		"one whose claim holds nothing any more is left to the claim": func(f SandboxFacts, d Decision) bool {
+			return !f.lives() || f.Holder != HolderEnded || d == rest(ReasonClaimEnded)
 		},
 		"a retired one is deleted only when its pod says so, or has no state to say it with": func(f SandboxFacts, d Decision) bool {
-			return d.Act != Delete || !f.owns() || f.State == Stale || f.State == Bound
+			return d.Act != Delete || !f.Retired || !f.owns() || f.State == Stale || f.State == Bound
 		},
 		"a retired one only leaves": func(f SandboxFacts, d Decision) bool {
 			leaves := d.Act == Delete || d.About.Event == EventRetired || d.About.Event == EventReleased
-			return !f.Retired || f.Terminating || leaves
+			unknown := f.Holder == HolderUnseen && d.Act == ReadClaim || f.Holder == HolderHidden && d.Act == Wait
+			return !f.Retired || f.Terminating || leaves || unknown
 		},
 		"the retired event needs a retired sandbox": func(f SandboxFacts, d Decision) bool {
 			return d.About.Event != EventRetired || f.Retired
@@ -133,7 +182,7 @@ func TestWhatNoSandboxEverDoes(t *testing.T) {
 			return f.Holder != HolderUnseen || !f.lives() || d.Act == ReadClaim
 		},
 		"a claim that was read and that the watch does not show is waited for": func(f SandboxFacts, d Decision) bool {
-			return f.Holder != HolderHidden || !f.lives() || d == act(Wait, ReasonWatchBehind)
+			return f.Holder != HolderHidden || !f.lives() || d.Act == Wait && d.Reason == ReasonWatchBehind
 		},
 		"no other claim is read": func(f SandboxFacts, d Decision) bool {
 			return d.Act != ReadClaim || f.Holder == HolderUnseen
@@ -142,7 +191,7 @@ func TestWhatNoSandboxEverDoes(t *testing.T) {
 			return d.Act != AskShelf || f.Loan == LoanUnknown && f.Holder == HolderClaim && !f.ClaimKnows
 		},
 		"a pod is made only where there is none": func(f SandboxFacts, d Decision) bool {
-			return d.Act != Create || f.Pod == PodNone && !f.Blocked && !f.Retired
+			return d.Act != Create || d.About.Part != PartPod || f.Pod == PodNone && !f.Blocked && !f.Suspended && !f.Retired
 		},
 		"no pod is made for a claim that vanished": func(f SandboxFacts, d Decision) bool {
 			return d.Act != Create || f.Holder != HolderGone
@@ -164,24 +213,31 @@ func TestWhatNoSandboxEverDoes(t *testing.T) {
 		},
 		"a pod whose loan is open rests as it is, and its step keeps waiting": func(f SandboxFacts, d Decision) bool {
 			rests := f.stays() && f.Holder == HolderClaim && !f.ClaimKnows && f.Loan == LoanOpen && d.Act != Create && d.Act != Report
+			rests = rests && !f.Expired && !f.Suspended && f.Volumes == UpkeepNone && f.Service == UpkeepNone
 			adopted := f.owns() && (f.State == Ready || f.State == Warming && f.Warm)
 			return !rests || !adopted || d.Act == Wait && d.Reason == ReasonAdopting
 		},
 		"a pod is handed over only to a claim that knows, or to a user, and to no pool": func(f SandboxFacts, d Decision) bool {
 			return d.About.Event != EventHanded || f.Holder == HolderClaim && f.ClaimKnows || f.Holder == HolderNobody
 		},
+		// Scheduler and kubelet write it at the same time, and one of the writes is lost.
+		"the label of a pod that is starting is left alone, unless it leaves or was warm when it was taken": func(f SandboxFacts, d Decision) bool {
+			starts := d.Act == Move && f.Pod == PodStarting && f.State == Warming
+			return !starts || d.About.Event == EventRetired || d.About.Event == EventReserved && f.Warm
+		},
 		"a pod that is starting is handed over only when it is Ready": func(f SandboxFacts, d Decision) bool {
 			return d.About.Event != EventHanded || f.State != Warming || f.Pod == PodReady
 		},
 		"a pod is handed over in one move, from whatever its state is": func(f SandboxFacts, d Decision) bool {
-			knows := f.stays() && f.Holder == HolderClaim && f.ClaimKnows && f.Pod == PodReady && d.Act != Report
+			knows := f.stays() && f.Holder == HolderClaim && f.ClaimKnows && f.Pod == PodReady && (d.Act == Move || d.Ends())
+			knows = knows && !f.Expired
 			return !knows || f.State == Bound || f.State == Stale || d == move(EventHanded, ReasonClaimKnows)
 		},
 		"a bound pod stays bound": func(f SandboxFacts, d Decision) bool {
 			return f.State != Bound || d.Act != Move
 		},
 		"a status that may differ is reported, now or when its delay is over": func(f SandboxFacts, d Decision) bool {
-			return !f.stays() || !f.reports() || !d.Ends() || d.After > 0 && d.After <= f.StatusDelay
+			return !f.stays() || !f.reports() || !d.Ends() || d.Reason == ReasonAdopting || d.After > 0 && d.After <= f.StatusDelay
 		},
 		"a report says how ready it is, and nothing is reported twice": func(f SandboxFacts, d Decision) bool {
 			return d.Act != Report || d.Reason == f.Readiness && d.Reason != f.Reported
@@ -189,8 +245,12 @@ func TestWhatNoSandboxEverDoes(t *testing.T) {
 		"the status of a sandbox whose claim has vanished is not written": func(f SandboxFacts, d Decision) bool {
 			return d.Act != Report || f.Holder != HolderGone
 		},
-		"a status is written before the pod's state when its time has come": func(f SandboxFacts, d Decision) bool {
-			return d.Act != Move || f.Retired || !f.reports() || f.StatusDelay > 0
+		"a status is written before the pod's state when its time has come, unless a claim has adopted it": func(f SandboxFacts, d Decision) bool {
+			return d.Act != Move || f.Retired || !f.reports() || f.StatusDelay > 0 || f.Holder == HolderClaim && f.Warm
+		},
+		"no status is written beside an adoption": func(f SandboxFacts, d Decision) bool {
+			adopting := f.Holder == HolderClaim && f.Warm && !f.ClaimKnows && f.Loan == LoanOpen && f.owns() && (f.State == Ready || f.State == Warming)
+			return d.Act != Report || !adopting || f.Expired
 		},
 		"what was refused is tried again, once that was reported or will be": func(f SandboxFacts, d Decision) bool {
 			return !f.Retryable || !f.stays() || d.Act != Rest
@@ -199,13 +259,19 @@ func TestWhatNoSandboxEverDoes(t *testing.T) {
 			return d.Act != Retry || f.Retryable
 		},
 		"no pod is made before its delay is over": func(f SandboxFacts, d Decision) bool {
-			return d.Act != Create || f.PodDelay <= 0
+			return d.Act != Create || d.About.Part != PartPod || f.PodDelay <= 0
+		},
+		"no pod is made that would run without protection": func(f SandboxFacts, d Decision) bool {
+			return d.Act != Create || d.About.Part != PartPod || !f.Unprotected
 		},
 		"a pod that is delayed is looked after in time": func(f SandboxFacts, d Decision) bool {
-			return !f.lacksPod() || !d.Ends() || d.After > 0 && d.After <= f.PodDelay
+			return !f.lacksPod() || f.Unprotected || !d.Ends() || d.After > 0 && d.After <= f.PodDelay
 		},
-		"nobody looks again but for a status or a pod that is still to come": func(f SandboxFacts, d Decision) bool {
-			return d.After == 0 || f.reports() && d.After == f.StatusDelay || f.lacksPod() && d.After == f.PodDelay
+		"a sandbox that will end is looked at in time": func(f SandboxFacts, d Decision) bool {
+			return f.Holder == HolderEnded || !f.lives() || f.ExpiresIn == 0 || !d.Ends() || d.After > 0 && d.After <= f.ExpiresIn
+		},
+		"nobody looks again but for a status, a pod or an end that is still to come": func(f SandboxFacts, d Decision) bool {
+			return d.After == 0 || d.After == f.ExpiresIn || f.reports() && d.After == f.StatusDelay || f.lacksPod() && d.After == f.PodDelay
 		},
 	}
 	wrong := map[string]string{}
@@ -258,6 +324,9 @@ func (f SandboxFacts) due(delay time.Duration) SandboxFacts {
 	return f
 }
 
+// users is a sandbox that a user made.
+func users(state State, pod PodView) SandboxFacts { return own(state, pod).heldBy(HolderNobody) }
+
 // own is a sandbox that was made for one claim.
 func own(state State, pod PodView) SandboxFacts {
 	f := member(state, pod)
@@ -267,7 +336,7 @@ func own(state State, pod PodView) SandboxFacts {
 
 func TestStepSandbox(t *testing.T) {
 	adopted := member(Ready, PodReady).heldBy(HolderClaim)
-	suspended := SandboxFacts{Blocked: true, Readiness: ReasonSuspended, Reported: ReasonSuspended}
+	suspended := SandboxFacts{Suspended: true, Readiness: ReasonSuspended, Reported: ReasonSuspended}
 	refusedPod := SandboxFacts{Holder: HolderPool, Blocked: true, Retryable: true, Readiness: ReasonPodProblem, Reported: ReasonPodProblem}
 	for _, row := range []struct {
 		name  string
@@ -276,8 +345,9 @@ func TestStepSandbox(t *testing.T) {
 		event Event
 		why   Reason
 		after time.Duration
+		part  Part
 	}{
-		{name: "a new member gets its pod", facts: member(Warming, PodNone), act: Create, why: ReasonPodMissing},
+		{name: "a new member gets its pod", facts: member(Warming, PodNone), act: Create, why: ReasonPodMissing, part: PartPod},
 		{name: "a member whose pod is starting waits for it", facts: member(Warming, PodStarting), why: ReasonPodPending},
 		{name: "a member whose pod became Ready is free", facts: member(Warming, PodReady), act: Move, event: EventWarmed, why: ReasonFree},
 		{name: "a free member rests", facts: member(Ready, PodReady), why: ReasonPodReady},
@@ -305,19 +375,49 @@ func TestStepSandbox(t *testing.T) {
 		{name: "a reserved member whose claim knows is handed over", facts: member(Binding, PodReady).heldBy(HolderClaim).knows(), act: Move, event: EventHanded, why: ReasonClaimKnows},
 		{name: "a reserved member whose claim knows is handed over although it is not Ready now", facts: member(Binding, PodStarting).heldBy(HolderClaim).knows(), act: Move, event: EventHanded, why: ReasonClaimKnows},
 		{name: "a bound member that lost readiness stays bound", facts: member(Bound, PodStarting).heldBy(HolderClaim).knows(), why: ReasonPodPending},
-		{name: "a bound member whose pod vanished gets another one", facts: member(Warming, PodNone).heldBy(HolderClaim).knows(), act: Create, why: ReasonPodMissing},
+		{name: "a bound member whose pod vanished gets another one", facts: member(Warming, PodNone).heldBy(HolderClaim).knows(), act: Create, why: ReasonPodMissing, part: PartPod},
 		{name: "that other pod is the claim's at once when it is Ready", facts: member(Warming, PodReady).heldBy(HolderClaim).knows(), act: Move, event: EventHanded, why: ReasonClaimKnows},
 
-		{name: "a claim's own sandbox gets its pod", facts: own(Warming, PodNone), act: Create, why: ReasonPodMissing},
+		{name: "a claim's own sandbox gets its pod", facts: own(Warming, PodNone), act: Create, why: ReasonPodMissing, part: PartPod},
 		{name: "a claim's own sandbox starts", facts: own(Warming, PodStarting), why: ReasonPodPending},
 		{name: "a claim's own sandbox that is Ready waits until its claim knows", facts: own(Warming, PodReady), why: ReasonPodReady},
 		{name: "a claim's own sandbox is handed over when it is Ready and its claim knows", facts: own(Warming, PodReady).knows(), act: Move, event: EventHanded, why: ReasonClaimKnows},
 
-		{name: "a sandbox that a user made gets its pod", facts: own(Warming, PodNone).heldBy(HolderNobody), act: Create, why: ReasonPodMissing},
+		{name: "a sandbox that a user made gets its pod", facts: own(Warming, PodNone).heldBy(HolderNobody), act: Create, why: ReasonPodMissing, part: PartPod},
 		{name: "a sandbox that a user made is the user's when Ready", facts: own(Warming, PodReady).heldBy(HolderNobody), act: Move, event: EventHanded, why: ReasonUsers},
 		{name: "a sandbox that a user made is left alone from then on", facts: own(Bound, PodStarting).heldBy(HolderNobody), why: ReasonPodPending},
 		{name: "a suspended sandbox gets no pod", facts: suspended, why: ReasonSuspended},
 		{name: "a suspended sandbox says so", facts: suspended.due(0), act: Report, why: ReasonSuspended},
+		{name: "a suspended sandbox has its pod deleted", facts: users(Bound, PodReady).with(SandboxFacts{Suspended: true}), act: Delete, why: ReasonSuspending, part: PartPod},
+		{name: "a suspended sandbox whose pod is being deleted waits", facts: users(Bound, PodTerminating).with(SandboxFacts{Suspended: true}), why: ReasonSuspending},
+		{name: "a suspended sandbox leaves a pod of somebody else's alone", facts: users(Warming, PodForeign).with(SandboxFacts{Suspended: true}), why: ReasonSuspending},
+		{name: "a member that a hand has suspended is not free any more", facts: member(Ready, PodTerminating).with(SandboxFacts{Suspended: true}), act: Move, event: EventCooled, why: ReasonCooled},
+		{name: "a claim's sandbox that is suspended keeps its state", facts: member(Bound, PodTerminating).heldBy(HolderClaim).knows().with(SandboxFacts{Suspended: true}), why: ReasonSuspending},
+		{name: "a sandbox that is resumed waits until the old pod is gone", facts: users(Bound, PodTerminating), why: ReasonPodTerminating},
+
+		{name: "a sandbox whose time is over says so first", facts: users(Bound, PodReady).with(SandboxFacts{Expired: true}).due(0), act: Report, why: ReasonExpired},
+		{name: "then its pod goes", facts: users(Bound, PodReady).with(SandboxFacts{Expired: true}), act: Delete, why: ReasonExpired, part: PartPod},
+		{name: "then its Service", facts: users(Bound, PodTerminating).with(SandboxFacts{Expired: true, Service: UpkeepDelete}), act: Delete, why: ReasonExpired, part: PartService},
+		{name: "one that is kept stays", facts: users(Bound, PodTerminating).with(SandboxFacts{Expired: true}), why: ReasonExpired},
+		{name: "and gets no pod again", facts: users(Warming, PodNone).with(SandboxFacts{Expired: true}), why: ReasonExpired},
+		{name: "one that is not kept goes too", facts: users(Bound, PodTerminating).with(SandboxFacts{Expired: true, Ephemeral: true}), act: Delete, why: ReasonExpired},
+		{name: "a sandbox whose time will be over is looked at then", facts: users(Bound, PodReady).with(SandboxFacts{ExpiresIn: time.Hour}), why: ReasonPodReady, after: time.Hour},
+		{name: "a member whose time is over will never be handed out", facts: member(Ready, PodReady).with(SandboxFacts{Expired: true}), act: Retire, why: ReasonStuck},
+		{name: "a sandbox whose claim vanished is left to the garbage collector though its time is over", facts: users(Bound, PodReady).heldBy(HolderGone).with(SandboxFacts{Expired: true}), why: ReasonExpired},
+
+		{name: "storage comes before the pod", facts: users(Warming, PodNone).with(SandboxFacts{Volumes: UpkeepCreate, Service: UpkeepCreate}), act: Create, why: ReasonVolumesDiffer, part: PartVolumes},
+		{name: "storage that may be adopted is", facts: users(Warming, PodNone).with(SandboxFacts{Volumes: UpkeepSync}), act: Sync, why: ReasonVolumesDiffer, part: PartVolumes},
+		{name: "the pod comes before the Service", facts: users(Warming, PodNone).with(SandboxFacts{Service: UpkeepCreate}), act: Create, why: ReasonPodMissing, part: PartPod},
+		{name: "the Service comes before the status", facts: users(Warming, PodStarting).with(SandboxFacts{Service: UpkeepCreate}).due(0), act: Create, why: ReasonServiceDiffers, part: PartService},
+		{name: "a Service that drifted is mended", facts: users(Bound, PodReady).with(SandboxFacts{Service: UpkeepSync}), act: Sync, why: ReasonServiceDiffers, part: PartService},
+		{name: "a Service that nobody wants goes", facts: users(Bound, PodReady).with(SandboxFacts{Service: UpkeepDelete}), act: Delete, why: ReasonServiceDiffers, part: PartService},
+		{name: "a pod that may be adopted is", facts: users(Warming, PodAdoptable), act: Sync, why: ReasonPodAdoptable, part: PartPod},
+		{name: "a pod whose labels drifted is mended", facts: users(Bound, PodReady).with(SandboxFacts{Drifted: true}), act: Sync, why: ReasonMetadataDiffers, part: PartPod},
+		{name: "a free pod's labels are mended too", facts: member(Ready, PodReady).with(SandboxFacts{Drifted: true}), act: Sync, why: ReasonMetadataDiffers, part: PartPod},
+		{name: "a move mends the labels with it", facts: member(Warming, PodReady).with(SandboxFacts{Drifted: true}), act: Move, event: EventWarmed, why: ReasonFree},
+		{name: "the labels of a pod that terminates do not matter", facts: users(Bound, PodTerminating).with(SandboxFacts{Drifted: true}), why: ReasonPodTerminating},
+		{name: "the labels of a pod whose claim does not know are left alone", facts: member(Binding, PodReady).heldBy(HolderClaim).with(SandboxFacts{Drifted: true}), why: ReasonPodReady},
+
 		{name: "a sandbox whose pod is refused says so", facts: refusedPod.due(0), act: Report, why: ReasonPodProblem},
 		{name: "a sandbox whose pod is refused tries again", facts: refusedPod, act: Retry, why: ReasonPodProblem},
 
@@ -349,7 +449,7 @@ func TestStepSandbox(t *testing.T) {
 			g := NewWithT(t)
 			d := StepSandbox(row.facts)
 			judged(g, Pod, row.facts.State, d, row.facts)
-			g.Expect(d).To(Equal(Decision{Act: row.act, About: About{Event: row.event}, After: row.after, Reason: row.why}))
+			g.Expect(d).To(Equal(Decision{Act: row.act, About: About{Event: row.event, Part: row.part}, After: row.after, Reason: row.why}))
 		})
 	}
 }
@@ -362,7 +462,12 @@ func TestHowReadyASandboxIs(t *testing.T) {
 	}{
 		{"without a pod it lacks one", PodFacts{}, ReasonPodMissing},
 		{"suspended it has none", PodFacts{Suspended: true}, ReasonSuspended},
-		{"suspended while its pod still ends, the pod counts", PodFacts{Suspended: true, View: PodTerminating, Phase: PodPhaseRunning}, ReasonPodTerminating},
+		{"suspended while its pod still ends, it is suspending", PodFacts{Suspended: true, View: PodTerminating, Phase: PodPhaseRunning}, ReasonSuspending},
+		{"suspended with a pod of somebody else's in its place, it is not suspended", PodFacts{Suspended: true, View: PodForeign}, ReasonSuspending},
+		{"when its time is over nothing else counts", PodFacts{Expired: true, Problem: true, Invalid: true, View: PodReady}, ReasonExpired},
+		{"what will never be accepted is told as that", PodFacts{Problem: true, Invalid: true}, ReasonInvalid},
+		{"a pod that may be adopted is none yet", PodFacts{View: PodAdoptable}, ReasonPodMissing},
+		{"a pod that is Ready lacks its Service", PodFacts{View: PodReady, Phase: PodPhaseRunning, ServiceMissing: true}, ReasonServiceMissing},
 		{"what is wrong comes before everything else", PodFacts{Problem: true, View: PodMultiple, Suspended: true}, ReasonPodProblem},
 		{"several pods are none of its own", PodFacts{View: PodMultiple, Phase: PodPhaseFailed}, ReasonPodMultiple},
 		{"a pod of somebody else's is not its own, whatever became of it", PodFacts{View: PodForeign, Phase: PodPhaseSucceeded}, ReasonPodForeign},
@@ -400,6 +505,8 @@ func TestHowLongAStatusMayStayAsItIs(t *testing.T) {
 		{name: "several pods are reported", is: PodFacts{View: PodMultiple}, holder: HolderPool},
 		{name: "a pod without room is reported", is: PodFacts{View: PodStarting, Unscheduled: true}, holder: HolderPool},
 		{name: "a pod that ended is reported", is: PodFacts{View: PodStarting, Phase: PodPhaseFailed}, holder: HolderPool},
+		{name: "what will never be accepted is reported", is: PodFacts{Invalid: true}, holder: HolderPool},
+		{name: "a sandbox whose time is over is reported", is: PodFacts{Expired: true}, holder: HolderNobody},
 		{name: "a suspended sandbox is reported", is: PodFacts{Suspended: true}, holder: HolderNobody},
 	} {
 		t.Run(row.name, func(t *testing.T) {

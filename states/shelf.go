@@ -3,6 +3,7 @@ package states
 import (
 	"cmp"
 	"container/heap"
+	"container/list"
 	"maps"
 	"slices"
 	"time"
@@ -51,13 +52,25 @@ type Entry struct {
 // waits nothing is free, and no more claims wait than members are starting.
 type Shelf[C comparable] struct {
 	racks   racks
-	at      map[string]*rack // where a free entry stands, by its name
+	at      map[string]spot // where a free entry stands, by its name
 	node    map[string]*rack
 	taken   map[C]*loan
 	by      map[string]C // who took an entry, by its name
 	coming  map[string]struct{}
-	line    []C
-	arrived map[C]time.Time
+	line    *list.List // of claims, first come first served
+	arrived map[C]arrival
+}
+
+// A spot is where a free entry stands.
+type spot struct {
+	rack  *rack
+	entry Entry
+}
+
+// An arrival is a claim's place in line, and since when it has that.
+type arrival struct {
+	place *list.Element
+	at    time.Time
 }
 
 // A loan is an entry a claim has taken. One that cools meanwhile is not free
@@ -70,9 +83,9 @@ type loan struct {
 // NewShelf returns an empty shelf.
 func NewShelf[C comparable]() *Shelf[C] {
 	return &Shelf[C]{
-		at: map[string]*rack{}, node: map[string]*rack{},
+		at: map[string]spot{}, node: map[string]*rack{},
 		taken: map[C]*loan{}, by: map[string]C{},
-		coming: map[string]struct{}{}, arrived: map[C]time.Time{},
+		coming: map[string]struct{}{}, line: list.New(), arrived: map[C]arrival{},
 	}
 }
 
@@ -91,9 +104,8 @@ func (s *Shelf[C]) Take(claim C, now time.Time) (Entry, Offer) {
 		s.lend(claim, e)
 		return e, OfferTaken
 	}
-	if len(s.line) < len(s.coming) {
-		s.line = append(s.line, claim)
-		s.arrived[claim] = now
+	if s.line.Len() < len(s.coming) {
+		s.arrived[claim] = arrival{s.line.PushBack(claim), now}
 		return Entry{}, OfferInLine
 	}
 	return Entry{}, OfferEmpty
@@ -119,8 +131,8 @@ func (s *Shelf[C]) Borrower(name string) (C, bool) {
 
 // Waiting reports since when a claim has been in line.
 func (s *Shelf[C]) Waiting(claim C) (time.Time, bool) {
-	t, ok := s.arrived[claim]
-	return t, ok
+	a, ok := s.arrived[claim]
+	return a.at, ok
 }
 
 // Coming notes a member that is starting, or one that lost its readiness.
@@ -143,11 +155,11 @@ func (s *Shelf[C]) Put(e Entry) (woken []C) {
 	}
 	delete(s.coming, e.Name)
 	s.unshelve(e.Name)
-	if len(s.line) == 0 {
+	if s.line.Len() == 0 {
 		s.shelve(e)
 		return nil
 	}
-	first := s.line[0]
+	first := s.line.Front().Value.(C)
 	s.leaveLine(first)
 	s.lend(first, e)
 	return append(s.surplus(), first)
@@ -198,9 +210,21 @@ func (s *Shelf[C]) GiveBack(claim C) (woken []C) {
 	return s.Put(l.entry)
 }
 
+// Awaited reports whether claims wait for the members that are starting.
+func (s *Shelf[C]) Awaited() bool { return s.line.Len() > 0 }
+
+// A Stock is how much of everything a shelf holds: members that are free and that
+// claims have taken, and claims that wait.
+type Stock struct{ Free, Lent, Waiting int }
+
+// Stock counts what is on the shelf.
+func (s *Shelf[C]) Stock() Stock {
+	return Stock{Free: len(s.at), Lent: len(s.taken), Waiting: s.line.Len()}
+}
+
 // Idle reports whether nothing is on the shelf and nobody waits.
 func (s *Shelf[C]) Idle() bool {
-	return len(s.racks) == 0 && len(s.taken) == 0 && len(s.coming) == 0 && len(s.line) == 0
+	return len(s.racks) == 0 && len(s.taken) == 0 && len(s.coming) == 0 && s.line.Len() == 0
 }
 
 func (s *Shelf[C]) lend(claim C, e Entry) {
@@ -216,18 +240,17 @@ func (s *Shelf[C]) settle(claim C) {
 }
 
 func (s *Shelf[C]) leaveLine(claim C) {
-	if _, ok := s.arrived[claim]; !ok {
-		return
+	if a, ok := s.arrived[claim]; ok {
+		delete(s.arrived, claim)
+		s.line.Remove(a.place)
 	}
-	delete(s.arrived, claim)
-	s.line = slices.DeleteFunc(s.line, func(c C) bool { return c == claim })
 }
 
 // surplus takes out of line the last claims that no starting member is left
 // for, so that they look again.
 func (s *Shelf[C]) surplus() (woken []C) {
-	for len(s.line) > len(s.coming) {
-		last := s.line[len(s.line)-1]
+	for s.line.Len() > len(s.coming) {
+		last := s.line.Back().Value.(C)
 		s.leaveLine(last)
 		woken = append(woken, last)
 	}
@@ -242,7 +265,7 @@ func (s *Shelf[C]) shelve(e Entry) {
 	}
 	i, _ := slices.BinarySearchFunc(r.entries, e, first)
 	r.entries = slices.Insert(r.entries, i, e)
-	s.at[e.Name] = r
+	s.at[e.Name] = spot{r, e}
 	if len(r.entries) == 1 {
 		heap.Push(&s.racks, r)
 		return
@@ -251,12 +274,14 @@ func (s *Shelf[C]) shelve(e Entry) {
 }
 
 func (s *Shelf[C]) unshelve(name string) {
-	r := s.at[name]
-	if r == nil {
+	stands, ok := s.at[name]
+	if !ok {
 		return
 	}
 	delete(s.at, name)
-	r.entries = slices.DeleteFunc(r.entries, func(e Entry) bool { return e.Name == name })
+	r := stands.rack
+	i, _ := slices.BinarySearchFunc(r.entries, stands.entry, first)
+	r.entries = slices.Delete(r.entries, i, i+1)
 	if len(r.entries) == 0 {
 		heap.Remove(&s.racks, r.index)
 		delete(s.node, r.node)

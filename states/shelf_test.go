@@ -73,6 +73,16 @@ func answer(e Entry, o Offer) string {
 
 func TestShelf(t *testing.T) {
 	for name, test := range map[string]func(c *shelfCase){
+		"its stock is what is free, what is taken and who waits": func(c *shelfCase) {
+			c.put("x", "n", 1)
+			c.put("y", "n", 2)
+			c.take("a")
+			c.Expect(c.s.Stock()).To(Equal(Stock{Free: 1, Lent: 1}))
+			c.take("b")
+			c.coming("z")
+			c.take("c")
+			c.Expect(c.s.Stock()).To(Equal(Stock{Lent: 2, Waiting: 1}))
+		},
 		"an empty shelf is bare, and idle": func(c *shelfCase) {
 			c.Expect(c.s.Idle()).To(BeTrue())
 			c.Expect(c.take("a")).To(Equal("bare"))
@@ -306,7 +316,7 @@ func broken(s *Shelf[string]) (why []string) {
 		for _, e := range r.entries {
 			_, coming := s.coming[e.Name]
 			_, taken := s.by[e.Name]
-			say(s.at[e.Name] != r, "%s is not found by its name", e.Name)
+			say(s.at[e.Name] != spot{r, e}, "%s is not found by its name", e.Name)
 			say(e.Node != r.node, "%s stands on the wrong rack", e.Name)
 			say(coming, "%s is free and coming", e.Name)
 			say(taken, "%s is free and taken", e.Name)
@@ -322,16 +332,16 @@ func broken(s *Shelf[string]) (why []string) {
 		say(waits, "%s took one and waits", claim)
 		say(coming, "%s is taken and coming", l.entry.Name)
 	}
-	say(len(s.line) != len(s.arrived), "%d in line, %d have arrived", len(s.line), len(s.arrived))
+	say(s.line.Len() != len(s.arrived), "%d in line, %d have arrived", s.line.Len(), len(s.arrived))
 	seen := map[string]bool{}
-	for _, claim := range s.line {
-		_, arrived := s.arrived[claim]
-		say(!arrived, "%s is in line and never came", claim)
+	for place := s.line.Front(); place != nil; place = place.Next() {
+		claim := place.Value.(string)
+		say(s.arrived[claim].place != place, "%s is in line and never came", claim)
 		say(seen[claim], "%s is in line twice", claim)
 		seen[claim] = true
 	}
-	say(len(s.line) > 0 && free > 0, "%d wait while %d are free", len(s.line), free)
-	say(len(s.line) > len(s.coming), "%d wait for %d", len(s.line), len(s.coming))
+	say(s.line.Len() > 0 && free > 0, "%d wait while %d are free", s.line.Len(), free)
+	say(s.line.Len() > len(s.coming), "%d wait for %d", s.line.Len(), len(s.coming))
 	return why
 }
 
@@ -520,7 +530,7 @@ func TestTheShelfIsTheSlowShelf(t *testing.T) {
 			if got != want {
 				wrong = append(wrong, "the slow shelf says: "+want)
 			}
-			if len(fast.line) != len(slow.line) || len(fast.coming) != len(slow.coming) || len(fast.at) != len(slow.free) {
+			if fast.line.Len() != len(slow.line) || len(fast.coming) != len(slow.coming) || len(fast.at) != len(slow.free) {
 				wrong = append(wrong, "the two hold different things")
 			}
 			if len(wrong) > 0 {
@@ -564,6 +574,20 @@ func BenchmarkShelf(b *testing.B) {
 		for b.Loop() {
 			s.Put(all[i%len(all)])
 			i++
+		}
+	})
+	b.Run("a claim leaves a line of ten thousand, and comes again", func(b *testing.B) {
+		s := NewShelf[int]()
+		const line = 10000
+		for i := range line {
+			s.Coming(fmt.Sprint("p", i))
+			s.Take(i, time.Time{})
+		}
+		i := 0
+		for b.Loop() {
+			s.GiveBack(i % line)
+			s.Take(i%line, time.Time{})
+			i += 7
 		}
 	})
 }

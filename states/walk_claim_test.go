@@ -7,15 +7,20 @@ import (
 
 // A leader's step of a claim, in the walk.
 
-// claimFacts are what a plane shows of a claim that holds nothing.
-func (p *plane) claimFacts(i int) ClaimFacts {
+// claimFacts are what a plane shows of a claim that holds nothing. A claim's time is
+// over for everybody at once; that a leader's clock is behind is as if it had not
+// looked yet.
+func (s *stroll) claimFacts(p *plane, i int) ClaimFacts {
 	c := p.claimView(i)
-	return ClaimFacts{State: c.State, Named: c.SandboxName != "", Pool: PresenceShown, Template: PresenceShown, MaxWait: time.Minute}
+	return ClaimFacts{
+		State: c.State, Named: c.SandboxName != "", Pool: PresenceShown, Template: PresenceShown, MaxWait: time.Minute,
+		Lifetime: Lifetime{Ends: s.w.past.over[i], Deletes: s.deletes},
+	}
 }
 
 // asks reports whether a claim asks the shelf.
 func (s *stroll) asks(p *plane, i int) bool {
-	if !exists(p.claim[i]) || StepClaim(p.claimFacts(i)).Act != AskShelf {
+	if !exists(p.claim[i]) || StepClaim(s.claimFacts(p, i)).Act != AskShelf {
 		return false
 	}
 	found := s.held(p, i)
@@ -28,7 +33,7 @@ func (s *stroll) claim(l, i int) {
 	if !exists(v.claim[i]) {
 		return
 	}
-	f := v.claimFacts(i)
+	f := s.claimFacts(v, i)
 	f.Strict, f.Freshness = s.strict, s.seen(l, i)
 	found := s.held(v, i)
 	for _, j := range found.all() {
@@ -64,8 +69,11 @@ func (s *stroll) ask(l, i int, f ClaimFacts) {
 // API server is asked in the same step.
 func (s *stroll) miss(l, i int, f ClaimFacts) {
 	c := s.w.view[l].claimView(i)
-	slot, _ := toldOf(s.w.view[l].claim[i])
+	slot, told := toldOf(s.w.view[l].claim[i])
 	d := StepClaim(f)
+	if !told {
+		slot = members + i // nothing happens to it
+	}
 	if d.Act == ReadSandbox {
 		is := PresenceMissing
 		if exists(s.w.truth.sandbox[slot]) {
@@ -95,9 +103,35 @@ func (s *stroll) carryOut(l, i, slot int, d Decision) {
 		s.refuse(l, i, slot)
 	case Report:
 		s.report(l, i, slot)
-	case Rest, Wait, Retry, AskShelf, ReadPool, ReadTemplate, ReadClaim, ProveFresh, Annotate, Retire, Delete, Label:
+	case Delete:
+		s.end(l, i, slot, d.About.Part)
+	case Rest, Wait, Retry, AskShelf, ReadPool, ReadTemplate, ReadClaim, ProveFresh, Annotate, Retire, Label, Sync:
 		// nothing that a state or a holder follows from
 	}
+}
+
+// end is a stale claim that takes with it what it has left. Only the UID guards the
+// delete: nothing that happens to a stale claim's sandbox makes it anybody else's.
+func (s *stroll) end(l, i, slot int, part Part) {
+	if part == PartSelf {
+		how := s.say("leader %d deletes claim %d, whose time is over", l, i)
+		if s.w.view[l].claim[i]&sameBit == 0 {
+			s.refused(l, claimants, i, how)
+			return
+		}
+		s.commit(how, "", func(w *world, learns bool) { w.write(claimants, i, 0, l, learns) })
+		return
+	}
+	how := s.say("leader %d deletes sandbox %s of claim %d, which has ended", l, place(slot), i)
+	if s.w.view[l].sandbox[slot]&sameBit == 0 {
+		s.refused(l, sandboxes, slot, how)
+		return
+	}
+	wrong := s.untouchable(slot, "deleted")
+	if c := claimOf(s.w.truth.sandbox[slot]); wrong == "" && c != i {
+		wrong = fmt.Sprintf("P3: sandbox %s is deleted with claim %d, and is not its own", place(slot), i)
+	}
+	s.commit(how, wrong, func(w *world, learns bool) { w.remove(slot, l, learns) })
 }
 
 // report writes of the sandbox that a claim holds. No state changes with it; it only
@@ -155,15 +189,16 @@ func (s *stroll) moveClaim(l, i, slot int, e Event) {
 		return
 	}
 	is := code(edge.To)
-	if e != EventLost {
+	tells := e != EventLost && e != EventExpired
+	if tells {
 		is |= byte(slot+1) << toldShift
 	}
 	b, wrong := s.w.truth.sandbox[slot], s.mistold(l, i, slot, e)
-	if e != EventLost && slot < members && wrong == "" {
+	if tells && slot < members && wrong == "" {
 		wrong = s.tooOld(&s.w, i, s.w.past.made[slot], place(slot))
 	}
 	s.commit(how, wrong, func(w *world, learns bool) {
-		if e != EventLost && exists(b) && s.w.view[l].sandbox[slot]&sameBit == 0 {
+		if tells && exists(b) && s.w.view[l].sandbox[slot]&sameBit == 0 {
 			w.truth.sandbox[slot] |= impostorBit // it was told of the one that had the name before
 		}
 		w.write(claimants, i, is, l, learns)
@@ -177,7 +212,7 @@ func (s *stroll) mistold(l, i, slot int, e Event) string {
 	switch {
 	case e == EventLost && b == byte(byClaim+i):
 		return fmt.Sprintf("P1: claim %d holds sandbox %s, and is told that it has lost it", i, place(slot))
-	case e == EventLost:
+	case e == EventLost, e == EventExpired:
 	case slot < members && claimOf(b) != i:
 		return fmt.Sprintf("P1: claim %d is told of sandbox %s, which it never held", i, place(slot))
 	case told && named == slot && v.sandbox[slot]&impostorBit != 0:

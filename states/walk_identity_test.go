@@ -212,11 +212,11 @@ func heldOfAnybody(c ClaimView, all []Sandbox) int {
 
 func alwaysWarm(Sandbox) Holding { return HoldsWarm }
 
-func staleHolds(s Sandbox, c ClaimView, is Presence) Holder {
+func staleHoldsNothing(c ClaimView, all []Sandbox) int {
 	if c.State == Stale {
-		c.State = Bound
+		return -1
 	}
-	return HolderOf(s, c, is)
+	return c.Held(all)
 }
 
 func neverElsewhere(s Sandbox, c ClaimView, is Presence) Holder {

@@ -67,7 +67,7 @@ func (s *stroll) doSandbox(l, i int, d Decision) {
 		s.retire(l, i)
 	case Delete:
 		s.remove(l, i)
-	case Rest, Wait, Retry, AskShelf, ReadPool, ReadTemplate, ReadSandbox, ReadClaim, ProveFresh, Report, Annotate, Adopt, Refuse, Label:
+	case Rest, Wait, Retry, AskShelf, ReadPool, ReadTemplate, ReadSandbox, ReadClaim, ProveFresh, Report, Annotate, Adopt, Refuse, Sync, Label:
 	}
 }
 

@@ -25,6 +25,8 @@ type scene struct {
 	// changes is how often a user may change the template; the claims are made
 	// meanwhile.
 	changes byte
+	// deletes: a claim goes when its time is over, and does not stay as a record.
+	deletes bool
 	// endless: the pool never runs out of names for its members.
 	endless bool
 	// policy is how old members are replaced.
@@ -212,8 +214,8 @@ func (s *stroll) mishaps() {
 	for i, c := range s.w.truth.claim {
 		state, _ := wordOf(c)
 		if w, ok := s.fails(claimExpires); ok && exists(c) && state != Stale {
-			w.write(claimants, i, code(Stale), 0, false)
-			s.to(w, s.say("claim %d expires", i), "")
+			w.past.over[i] = true
+			s.to(w, s.say("the time of claim %d is over", i), "")
 		}
 	}
 	for i, c := range s.w.truth.claim {

@@ -10,10 +10,12 @@ import (
 // the template is worth.
 
 // A past is what can not be seen in the words any more: the revision each member
-// was made from, and the one there was when each claim was made.
+// was made from, the one there was when each claim was made, and which claims' time
+// is over.
 type past struct {
 	made [members]byte
 	born [claims]byte
+	over [claims]bool
 }
 
 const (
@@ -27,16 +29,23 @@ func (r *renaming) past(p past) (q past) {
 	for i := range members {
 		q.made[r.slot[i]] = p.made[i]
 	}
-	q.born = p.born
+	q.born, q.over = p.born, p.over
 	if r.swapsClaims {
 		q.born[0], q.born[1] = q.born[1], q.born[0]
+		q.over[0], q.over[1] = q.over[1], q.over[0]
 	}
 	return q
 }
 
-func (p *past) number() uint32 {
+func (p *past) number() uint64 {
 	read := binary.BigEndian.Uint16
-	return uint32(read(p.made[:]))<<16 | uint32(read(p.born[:]))
+	n := uint64(read(p.made[:]))<<16 | uint64(read(p.born[:]))
+	for i, over := range p.over {
+		if over {
+			n |= 1 << (32 + i)
+		}
+	}
+	return n
 }
 
 func (w *world) makeClaim(i int) {
