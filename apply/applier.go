@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -28,6 +29,10 @@ type Options struct {
 	SafeToEvict bool
 	// Wrap, when set, wraps the transport of every class. Tests inject faults.
 	Wrap func(http.RoundTripper) http.RoundTripper
+	// Permit, when set, says whether a request may begin. It is asked before each,
+	// also before one that client-go repeats: whoever has lost the lease writes
+	// nothing any more, were it resumed in the middle of a step.
+	Permit func() error
 }
 
 // An Applier writes. It is safe for concurrent use.
@@ -35,8 +40,11 @@ type Applier struct {
 	opts        Options
 	log         *slog.Logger
 	gate        *gate
+	turns       *turns
 	metrics     *metrics
 	connections [classes]*client.Connection
+	// awaited say whether claims wait for members of a pool: one for each controller.
+	awaited []func(pool types.UID) bool
 }
 
 // New returns an Applier whose classes have a connection each to the server that
@@ -45,9 +53,9 @@ func New(cfg *rest.Config, opts Options) (*Applier, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	a := &Applier{opts: opts, log: opts.Log, gate: &gate{widths: startWidths}, metrics: newMetrics(opts.Metrics)}
+	a := &Applier{opts: opts, log: opts.Log, gate: newGate(startWidths), turns: newTurns(rememberedWrites), metrics: newMetrics(opts.Metrics)}
 	for c := range classes {
-		connection, err := client.Connect(cfg, opts.Wrap)
+		connection, err := client.Connect(cfg, opts.transport)
 		if err != nil {
 			return nil, fmt.Errorf("connect for the class %s: %w", c, err)
 		}
@@ -55,6 +63,41 @@ func New(cfg *rest.Config, opts Options) (*Applier, error) {
 	}
 	return a, nil
 }
+
+// Drain refuses the writes that nobody waits for, from now on and those that have
+// not begun: refills and what trails. Whoever works next makes them.
+func (a *Applier) Drain() { a.gate.drain() }
+
+// transport is the transport of a class: requests that are not permitted do not
+// come to it.
+func (o Options) transport(next http.RoundTripper) http.RoundTripper {
+	if o.Wrap != nil {
+		next = o.Wrap(next)
+	}
+	if o.Permit == nil {
+		return next
+	}
+	return permitted{next, o.Permit}
+}
+
+// permitted is a transport that asks before each request.
+type permitted struct {
+	next   http.RoundTripper
+	permit func() error
+}
+
+func (p permitted) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := p.permit(); err != nil {
+		if r.Body != nil {
+			err = errors.Join(err, r.Body.Close())
+		}
+		return nil, errors.Join(ErrStopped, err)
+	}
+	return p.next.RoundTrip(r)
+}
+
+// WrappedRoundTripper lets client-go find the transport, to close its connections.
+func (p permitted) WrappedRoundTripper() http.RoundTripper { return p.next }
 
 // A write says what a request is: it gives the metrics their labels, errors their
 // beginning and the log line its fields.
@@ -66,6 +109,10 @@ type write struct {
 	// edge is the event of the chart, or the verb of a write that is no edge.
 	edge string
 	key  types.NamespacedName
+	// pool is the one that the write is about, as far as it says which.
+	pool string
+	// seen is the version of the object that the write is guarded by, if it is.
+	seen string
 	// move is the change of state that the write makes, if it makes one.
 	move *transition
 }
@@ -92,6 +139,10 @@ func judge(chart states.Chart, from string, d states.Decision) (*transition, err
 // in a class that a frozen server never gives back.
 const requestTimeout = 30 * time.Second
 
+// rememberedWrites is how many of the last writes are remembered: more than can be answered
+// while a step goes from its view to its write.
+const rememberedWrites = 512
+
 // options force the write: the scopes are disjoint, so force takes fields only
 // from a person or a program that wrote into them.
 func (w write) options() metav1.ApplyOptions {
@@ -102,18 +153,38 @@ func (w write) options() metav1.ApplyOptions {
 // state. It is the only place from which Kiln writes.
 func send[T any](ctx context.Context, a *Applier, w write, request func(context.Context, *client.Connection) (T, error)) (T, error) {
 	start := time.Now()
-	leave, err := a.gate.enter(ctx, w.class)
+	ctx, span := w.span(ctx)
+	_, waits := Span(ctx, "waitForPlace")
+	leave, err := a.gate.enter(ctx, w.class, flow{w.key.Namespace, w.pool})
+	waits.End()
 	if err != nil {
 		var none T
+		ended(span, "stopped", err)
 		return none, w.wrap(err)
 	}
+	end, err := a.turns.take(ctx, w)
+	var got T
+	if err != nil {
+		end(nil)
+		leave()
+		a.skip(w)
+		ended(span, "skipped", err)
+		return got, w.wrap(err)
+	}
 	limited, cancel := context.WithTimeout(ctx, requestTimeout)
-	got, err := request(limited, a.connections[w.class])
+	got, err = request(limited, a.connections[w.class])
 	cancel()
+	if err == nil {
+		took(ctx, w)
+		end(got)
+	} else {
+		end(nil)
+	}
 	leave()
 	err = classify(w, err)
 	a.metrics.seconds.WithLabelValues(w.class.String()).Observe(time.Since(start).Seconds())
 	a.metrics.writes.WithLabelValues(string(w.manager), w.kind, w.edge, result(err)).Inc()
+	ended(span, result(err), err)
 	if err == nil && w.move != nil {
 		a.record(w.key, w.move)
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
 	"github.com/kiln-sandbox/kiln/crds/client"
 	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
@@ -16,18 +18,56 @@ import (
 // claimAnnotationsConfig are the annotations on a claim that users of the API look
 // for. Nothing of ours reads the sandbox's name there: the truth is the sandbox's
 // owner.
+//
+// The times are those of the claim's status. A claim that was served before its
+// status had times keeps what it says of them, and nobody knows when it was ready.
 func claimAnnotationsConfig(claim *ext.SandboxClaim, sandbox string, firstObserved time.Time) *extac.SandboxClaimApplyConfiguration {
-	at := claim.Annotations[AnnotationFirstObserved]
-	if at == "" {
-		at = firstObserved.UTC().Format(time.RFC3339Nano)
+	observed, ready := claim.Annotations[AnnotationFirstObserved], claim.Annotations[AnnotationFirstReady]
+	if at := claim.Status.Startup.ControllerObservedTime; at != nil {
+		observed = at.UTC().Format(time.RFC3339Nano)
+	} else if observed == "" {
+		observed = firstObserved.UTC().Format(time.RFC3339Nano)
 	}
-	return extac.SandboxClaim(claim.Name, claim.Namespace).WithUID(claim.UID).
-		WithAnnotations(map[string]string{AnnotationSandboxName: sandbox, AnnotationFirstObserved: at})
+	if at := claim.Status.Startup.FirstReadyTime; at != nil {
+		ready = at.UTC().Format(time.RFC3339Nano)
+	} else if ready == "" {
+		ready = firstReadyUnknown
+	}
+	return extac.SandboxClaim(claim.Name, claim.Namespace).WithUID(claim.UID).WithAnnotations(map[string]string{
+		AnnotationSandboxName: sandbox, AnnotationFirstObserved: observed, AnnotationFirstReady: ready,
+	})
+}
+
+// firstReadyUnknown is the time of a claim that was ready before anybody noted it.
+const firstReadyUnknown = "unknown"
+
+// ClaimMisannotated reports whether a claim's annotations are not those of a claim
+// that holds a sandbox.
+func ClaimMisannotated(claim *ext.SandboxClaim, sandbox string) bool {
+	if claim.Annotations[AnnotationFirstObserved] == "" || claim.Annotations[AnnotationFirstReady] == "" {
+		return true
+	}
+	for k, v := range claimAnnotationsConfig(claim, sandbox, time.Time{}).Annotations {
+		if claim.Annotations[k] != v {
+			return true
+		}
+	}
+	return false
 }
 
 func claimStatusConfig(claim *ext.SandboxClaim, want ext.SandboxClaimStatus) *extac.SandboxClaimApplyConfiguration {
 	status := extac.SandboxClaimStatus().WithState(want.State).WithConditions(conditions(want.Conditions)...).
 		WithRefusedSandboxes(want.RefusedSandboxes...)
+	if l := want.Lifecycle; l != nil {
+		status.WithLifecycle(&extac.LifecycleApplyConfiguration{
+			ShutdownTime: l.ShutdownTime, TTLSecondsAfterFinished: l.TTLSecondsAfterFinished, ShutdownPolicy: &l.ShutdownPolicy,
+		})
+	}
+	if at := want.Startup; at != (ext.StartupStatus{}) {
+		status.WithStartup(&extac.StartupStatusApplyConfiguration{
+			ControllerObservedTime: at.ControllerObservedTime, FirstReadyTime: at.FirstReadyTime,
+		})
+	}
 	if want.SandboxStatus.Name != "" {
 		status.WithSandboxStatus(extac.SandboxStatus().WithName(want.SandboxStatus.Name).
 			WithUID(want.SandboxStatus.UID).WithPodIPs(want.SandboxStatus.PodIPs...))
@@ -39,8 +79,8 @@ func claimStatusConfig(claim *ext.SandboxClaim, want ext.SandboxClaimStatus) *ex
 // AnnotateClaim writes on a claim which sandbox it gets and when it was first
 // observed.
 func (a *Applier) AnnotateClaim(ctx context.Context, claim *ext.SandboxClaim, sandbox string, firstObserved time.Time) (*ext.SandboxClaim, error) {
-	w := write{class: classTrail, manager: states.ClaimManager, kind: "claim", edge: "annotate", key: keyOf(claim)}
-	if claim.Annotations[AnnotationSandboxName] == sandbox && claim.Annotations[AnnotationFirstObserved] != "" {
+	w := write{class: classTrail, manager: states.ClaimManager, kind: "claim", edge: "annotate", key: keyOf(claim), pool: claim.Spec.WarmPoolRef.Name}
+	if !ClaimMisannotated(claim, sandbox) {
 		a.skip(w)
 		return claim, nil
 	}
@@ -49,16 +89,33 @@ func (a *Applier) AnnotateClaim(ctx context.Context, claim *ext.SandboxClaim, sa
 	})
 }
 
+// DeleteClaim deletes a claim whose lifetime is over: in the foreground, which is
+// after what it owns, if its policy says so.
+func (a *Applier) DeleteClaim(ctx context.Context, claim *ext.SandboxClaim, policy ext.ShutdownPolicy) error {
+	w := write{class: classTrail, manager: states.ClaimManager, kind: "claim", edge: "delete", key: keyOf(claim), pool: claim.Spec.WarmPoolRef.Name}
+	uid, how := claim.UID, metav1.DeletePropagationBackground
+	if policy == ext.ShutdownDeleteForeground {
+		how = metav1.DeletePropagationForeground
+	}
+	_, err := send(ctx, a, w, func(ctx context.Context, c *client.Connection) (struct{}, error) {
+		return struct{}{}, c.Kiln.Claims(claim.Namespace).Delete(ctx, claim.Name, metav1.DeleteOptions{
+			Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &how,
+		})
+	})
+	return err
+}
+
 // MoveClaim writes the edge that a decision makes of a claim, as it was seen, with
 // the status that goes with it.
 func (a *Applier) MoveClaim(ctx context.Context, claim *ext.SandboxClaim, d states.Decision, want ext.SandboxClaimStatus) (*ext.SandboxClaim, error) {
-	move, err := judge(states.Claim, string(claim.Status.State), d)
+	move, err := judge(states.Claim, string(ClaimState(claim)), d)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", keyOf(claim), err)
 	}
 	want.State = ext.State(move.edge.To)
 	return a.claimStatus(ctx, claim, want, write{
 		class: classTell, manager: move.edge.By, kind: "claim", edge: string(move.edge.Event), key: keyOf(claim), move: move,
+		pool: claim.Spec.WarmPoolRef.Name,
 	})
 }
 
@@ -67,20 +124,21 @@ func (a *Applier) MoveClaim(ctx context.Context, claim *ext.SandboxClaim, d stat
 func (a *Applier) RefuseSandbox(ctx context.Context, claim *ext.SandboxClaim, s *agents.Sandbox) (*ext.SandboxClaim, error) {
 	return a.claimStatus(ctx, claim, refusal(claim, s), write{
 		class: classTake, manager: states.ClaimManager, kind: "claimstatus", edge: "refuse", key: keyOf(claim),
+		pool: claim.Spec.WarmPoolRef.Name,
 	})
 }
 
 func refusal(claim *ext.SandboxClaim, s *agents.Sandbox) ext.SandboxClaimStatus {
 	want := claim.Status
-	want.State = ext.State(states.Claim.Parse(string(want.State)))
+	want.State = ext.State(ClaimState(claim))
 	want.RefusedSandboxes = append(slices.Clone(want.RefusedSandboxes), s.UID)
 	return want
 }
 
 // ReportClaim writes the status of a claim, as it was seen, whose state stays.
 func (a *Applier) ReportClaim(ctx context.Context, claim *ext.SandboxClaim, want ext.SandboxClaimStatus) (*ext.SandboxClaim, error) {
-	want.State = ext.State(states.Claim.Parse(string(claim.Status.State)))
-	w := write{class: classTake, manager: states.ClaimManager, kind: "claimstatus", edge: "report", key: keyOf(claim)}
+	want.State = ext.State(ClaimState(claim))
+	w := write{class: classTake, manager: states.ClaimManager, kind: "claimstatus", edge: "report", key: keyOf(claim), pool: claim.Spec.WarmPoolRef.Name}
 	if SameStatus(claim.Status, want) {
 		a.skip(w)
 		return claim, nil
@@ -89,6 +147,7 @@ func (a *Applier) ReportClaim(ctx context.Context, claim *ext.SandboxClaim, want
 }
 
 func (a *Applier) claimStatus(ctx context.Context, claim *ext.SandboxClaim, want ext.SandboxClaimStatus, w write) (*ext.SandboxClaim, error) {
+	w.seen = claim.ResourceVersion
 	return send(ctx, a, w, func(ctx context.Context, c *client.Connection) (*ext.SandboxClaim, error) {
 		return c.Kiln.Claims(claim.Namespace).ApplyStatus(ctx, claimStatusConfig(claim, want), w.options())
 	})

@@ -2,7 +2,9 @@ package apply
 
 import (
 	"context"
+	"slices"
 	"sync"
+	"time"
 
 	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
 	"github.com/kiln-sandbox/kiln/states"
@@ -65,77 +67,309 @@ var startWidths = widths{
 	classTrail: {most: 4, least: 1},
 }
 
+// patience is how long a write may take before its place is given to another: it
+// waits for a webhook by then and not for the server's cores, which are what the
+// widths are for.
+const patience = time.Second
+
+// A flow is what shares the places of a class: the writes of one namespace that are
+// about one pool, as far as a write says which. It is empty where none is.
+type flow struct{ ns, pool string }
+
+// breadth is how many times as many writes as a class is wide one namespace may have
+// under way, whatever they wait for. Beyond that each of its flows still has one.
+const breadth = 4
+
 // A gate admits writes class by class. A class narrows while a more urgent one has
-// work under way or waiting, and stays open by its least width.
+// work under way, and stays open by its least width. A claim that has taken a sandbox
+// is work under way until it is told: between the two writes nothing else slips in.
+//
+// Within a class the namespaces share, and the pools of each: the next place is for
+// the one that has the fewest writes under way, and no pool has more of them than the
+// class is wide. So slow writes of one pool hold up its own, and those of others for
+// patience at most.
 type gate struct {
-	mu     sync.Mutex
-	widths widths
-	busy   [classes]int
-	queue  [classes][]chan struct{}
+	mu       sync.Mutex
+	widths   widths
+	lines    [classes]line
+	untold   int // claims that have taken a sandbox and do not know yet
+	draining bool
+}
+
+// A line is what is under way in a class, and what waits for it.
+type line struct {
+	// busy are the places in use.
+	busy int
+	// spaces and flows count what is under way of each namespace, and of each flow.
+	spaces map[string]tally
+	flows  map[flow]tally
+	// waiting are the waiters of each flow, and order the flows that have some, with
+	// the one first that had a place longest ago.
+	waiting map[flow][]*waiter
+	order   []flow
+}
+
+// A tally counts writes under way: those that have a place, and those that had to give
+// it up because they take so long.
+type tally struct{ placed, parked int }
+
+func (t tally) all() int { return t.placed + t.parked }
+
+// A waiter is a write that waits for a place. Why it was refused is set before came is closed.
+type waiter struct {
+	came    chan struct{}
+	refused error
+}
+
+// A place is a write under way. It is parked when it has taken too long.
+type place struct {
+	gate   *gate
+	class  class
+	flow   flow
+	parked bool
+	left   bool
+	late   *time.Timer
+}
+
+func newGate(w widths) *gate {
+	g := &gate{widths: w}
+	for c := range classes {
+		g.lines[c] = line{spaces: map[string]tally{}, flows: map[flow]tally{}, waiting: map[flow][]*waiter{}}
+	}
+	return g
 }
 
 // enter waits for a place in a class; it returns the function that gives it up.
-func (g *gate) enter(ctx context.Context, c class) (leave func(), err error) {
+func (g *gate) enter(ctx context.Context, c class, f flow) (leave func(), err error) {
 	g.mu.Lock()
-	if len(g.queue[c]) == 0 && g.open(c) {
-		g.busy[c]++
+	l := &g.lines[c]
+	switch {
+	case g.draining && c >= classWarm:
 		g.mu.Unlock()
-		return func() { g.leave(c) }, nil
+		return nil, ErrStopped
+	case g.open(c) && l.admits(f, g.widths[c].most):
+		l.take(f)
+		g.mu.Unlock()
+		return g.place(c, f), nil
 	}
-	turn := make(chan struct{})
-	g.queue[c] = append(g.queue[c], turn)
+	t := &waiter{came: make(chan struct{})}
+	l.wait(f, t)
 	g.mu.Unlock()
 	select {
-	case <-turn:
-		return func() { g.leave(c) }, nil
+	case <-t.came:
 	case <-ctx.Done():
-		if !g.forget(c, turn) {
-			g.leave(c) // the turn came in the same moment; pass it on
+		if g.forget(c, f, t) {
+			return nil, context.Cause(ctx)
+		}
+		if t.refused == nil {
+			g.place(c, f)() // the place came in the same moment; pass it on
 		}
 		return nil, context.Cause(ctx)
+	}
+	if t.refused != nil {
+		return nil, t.refused
+	}
+	return g.place(c, f), nil
+}
+
+// drain refuses the writes that nobody waits for, from now on and those that have
+// not begun.
+func (g *gate) drain() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.draining = true
+	for c := classWarm; c < classes; c++ {
+		l := &g.lines[c]
+		for _, all := range l.waiting {
+			for _, t := range all {
+				t.refused = ErrStopped
+				close(t.came)
+			}
+		}
+		clear(l.waiting)
+		l.order = nil
 	}
 }
 
 // open reports whether a class has a place now.
 func (g *gate) open(c class) bool {
 	places := g.widths[c].most
+	if c > classTake && g.untold > 0 {
+		places = g.widths[c].least
+	}
 	for urgent := range c {
-		if g.busy[urgent] > 0 || len(g.queue[urgent]) > 0 {
+		if g.lines[urgent].busy > 0 { // whoever could wait there would have a place
 			places = g.widths[c].least
 		}
 	}
-	return g.busy[c] < places
+	return g.lines[c].busy < places
 }
 
-func (g *gate) leave(c class) {
+// owe counts a claim that is to be told, or one fewer.
+func (g *gate) owe(claims int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.busy[c]--
+	g.untold += claims
 	g.admit()
+}
+
+// A claimStep is a step of a claim, which may take a sandbox. The claim is owed an
+// answer from then on, for patience at most: what holds up the answer then is not the
+// writes of others.
+type claimStep struct {
+	gate *gate
+	owed *time.Timer
+}
+
+type claimStepKey struct{}
+
+// ClaimStep begins a step of a claim and returns what ends it. Once the step has taken a
+// sandbox, less urgent writes make room until it ends: by then the claim is told.
+func (a *Applier) ClaimStep(ctx context.Context) (context.Context, func()) {
+	s := &claimStep{gate: a.gate}
+	return context.WithValue(ctx, claimStepKey{}, s), s.end
+}
+
+// took notes that a write of a step has taken a sandbox, before it leaves its place.
+func took(ctx context.Context, w write) {
+	s, ok := ctx.Value(claimStepKey{}).(*claimStep)
+	if !ok || w.class != classTake || s.owed != nil {
+		return
+	}
+	s.gate.owe(1)
+	s.owed = time.AfterFunc(patience, func() { s.gate.owe(-1) })
+}
+
+func (s *claimStep) end() {
+	if s.owed != nil && s.owed.Stop() {
+		s.gate.owe(-1)
+	}
 }
 
 // admit lets waiting writes in, most urgent first.
 func (g *gate) admit() {
 	for c := range classes {
-		for len(g.queue[c]) > 0 && g.open(c) {
-			g.busy[c]++
-			close(g.queue[c][0])
-			g.queue[c] = g.queue[c][1:]
+		for g.open(c) {
+			t, ok := g.lines[c].next(g.widths[c].most)
+			if !ok {
+				break
+			}
+			close(t.came)
 		}
 	}
 }
 
-// forget takes a turn out of the queue; it reports false when it has come. A
-// queue that got shorter may open a class behind it.
-func (g *gate) forget(c class, turn chan struct{}) bool {
+// forget takes a waiter out of its line; it reports false when its place has come.
+func (g *gate) forget(c class, f flow, t *waiter) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for i, t := range g.queue[c] {
-		if t == turn {
-			g.queue[c] = append(g.queue[c][:i:i], g.queue[c][i+1:]...)
-			g.admit()
-			return true
+	l := &g.lines[c]
+	i := slices.Index(l.waiting[f], t)
+	if i < 0 {
+		return false
+	}
+	l.waiting[f] = slices.Delete(l.waiting[f], i, i+1)
+	if len(l.waiting[f]) == 0 {
+		l.gone(slices.Index(l.order, f))
+	}
+	return true
+}
+
+// admits reports whether a flow may have another write under way. A namespace that has
+// too many narrows to one for each flow, and never closes.
+func (l *line) admits(f flow, most int) bool {
+	n := l.flows[f].all()
+	return n < most && (n == 0 || l.spaces[f.ns].all() < breadth*most)
+}
+
+func (l *line) take(f flow) { l.count(f, 1, 0) }
+
+// count changes what is under way of a flow.
+func (l *line) count(f flow, placed, parked int) {
+	l.busy += placed
+	change(l.flows, f, placed, parked)
+	change(l.spaces, f.ns, placed, parked)
+}
+
+func change[K comparable](all map[K]tally, of K, placed, parked int) {
+	t := all[of]
+	t.placed, t.parked = t.placed+placed, t.parked+parked
+	if all[of] = t; t == (tally{}) {
+		delete(all, of)
+	}
+}
+
+func (l *line) wait(f flow, t *waiter) {
+	if len(l.waiting[f]) == 0 {
+		l.order = append(l.order, f)
+	}
+	l.waiting[f] = append(l.waiting[f], t)
+}
+
+// next takes out the waiter whose place is to come: the first of the flow that has the fewest
+// writes under way. What has places counts for its whole namespace, what was parked
+// against its own flow alone: so a pool whose writes hang is behind all others, and
+// the pools beside it are not.
+func (l *line) next(most int) (*waiter, bool) {
+	best, least, fewest := -1, 0, 0
+	rank := func(f flow) (int, int) { return l.spaces[f.ns].placed + l.flows[f].parked, l.flows[f].placed }
+	for i, f := range l.order {
+		if !l.admits(f, most) {
+			continue
+		}
+		space, own := rank(f)
+		if best < 0 || space < least || space == least && own < fewest {
+			best, least, fewest = i, space, own
 		}
 	}
-	return false
+	if best < 0 {
+		return nil, false
+	}
+	f := l.order[best]
+	t := l.waiting[f][0]
+	if l.waiting[f] = l.waiting[f][1:]; len(l.waiting[f]) == 0 {
+		l.gone(best)
+	} else {
+		l.order = append(slices.Delete(l.order, best, best+1), f)
+	}
+	l.take(f)
+	return t, true
+}
+
+// gone forgets a flow that nothing of waits any more.
+func (l *line) gone(at int) {
+	delete(l.waiting, l.order[at])
+	l.order = slices.Delete(l.order, at, at+1)
+}
+
+// place watches over a write that was admitted; the function gives its place up.
+func (g *gate) place(c class, f flow) (leave func()) {
+	p := &place{gate: g, class: c, flow: f}
+	p.late = time.AfterFunc(patience, p.park)
+	return p.leave
+}
+
+// park gives the place to others while the write goes on.
+func (p *place) park() {
+	p.gate.mu.Lock()
+	defer p.gate.mu.Unlock()
+	if p.left || p.parked {
+		return
+	}
+	p.parked = true
+	p.gate.lines[p.class].count(p.flow, -1, 1)
+	p.gate.admit()
+}
+
+func (p *place) leave() {
+	p.late.Stop()
+	p.gate.mu.Lock()
+	defer p.gate.mu.Unlock()
+	p.left = true
+	if p.parked {
+		p.gate.lines[p.class].count(p.flow, 0, -1)
+	} else {
+		p.gate.lines[p.class].count(p.flow, -1, 0)
+	}
+	p.gate.admit()
 }

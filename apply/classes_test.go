@@ -3,7 +3,12 @@ package apply
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	. "github.com/onsi/gomega"
 
@@ -18,15 +23,23 @@ var narrow = widths{
 }
 
 // entered reports whether a class lets a write in at once.
-func entered(g *gate, c class) (leave func(), ok bool) {
+func entered(g *gate, c class) (leave func(), ok bool) { return enteredFor(g, c, "a") }
+
+// flowOf is a flow from its namespace, and its pool behind a slash if it has one.
+func flowOf(of string) flow {
+	ns, pool, _ := strings.Cut(of, "/")
+	return flow{ns, pool}
+}
+
+func enteredFor(g *gate, c class, of string) (leave func(), ok bool) {
 	gone, cancel := context.WithCancel(context.Background())
 	cancel()
-	leave, err := g.enter(gone, c)
+	leave, err := g.enter(gone, c, flowOf(of))
 	return leave, err == nil
 }
 
 func TestAClassIsAsWideAsItMayBeWhileNothingMoreUrgentIsThere(t *testing.T) {
-	g, gate := NewWithT(t), &gate{widths: narrow}
+	g, gate := NewWithT(t), newGate(narrow)
 	for range 3 {
 		_, ok := entered(gate, classTrail)
 		g.Expect(ok).To(BeTrue())
@@ -36,7 +49,7 @@ func TestAClassIsAsWideAsItMayBeWhileNothingMoreUrgentIsThere(t *testing.T) {
 }
 
 func TestAClassNarrowsWhileAMoreUrgentOneHasWorkAndNeverCloses(t *testing.T) {
-	g, gate := NewWithT(t), &gate{widths: narrow}
+	g, gate := NewWithT(t), newGate(narrow)
 	leave, ok := entered(gate, classTake)
 	g.Expect(ok).To(BeTrue())
 	_, ok = entered(gate, classTrail)
@@ -48,8 +61,47 @@ func TestAClassNarrowsWhileAMoreUrgentOneHasWorkAndNeverCloses(t *testing.T) {
 	g.Expect(ok).To(BeTrue(), "the urgent work is over")
 }
 
+func TestFromItsTakeUntilAClaimIsToldNothingSlipsIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, gate := NewWithT(t), newGate(narrow)
+		a := &Applier{gate: gate}
+		places := func() (n int) {
+			for {
+				leave, ok := entered(gate, classWarm)
+				if !ok {
+					return n
+				}
+				defer leave()
+				n++
+			}
+		}
+		ctx, end := a.ClaimStep(t.Context())
+		took(ctx, write{class: classTell})
+		g.Expect(places()).To(Equal(2), "nothing was taken")
+		took(ctx, write{class: classTake})
+		took(ctx, write{class: classTake})
+		g.Expect(places()).To(Equal(1), "its claim does not know yet")
+		leave, _ := entered(gate, classWarm)
+		second := queued(gate, classWarm, "a")
+		end()
+		g.Expect(second.came).To(BeClosed(), "the step is over")
+		gate.place(classWarm, flow{ns: "a"})()
+		leave()
+
+		slow, end := a.ClaimStep(t.Context())
+		took(slow, write{class: classTake})
+		time.Sleep(patience + 1)
+		synctest.Wait()
+		g.Expect(places()).To(Equal(2), "others wait no longer for a claim that something else holds up")
+		end()
+		g.Expect(gate.untold).To(BeZero())
+		took(t.Context(), write{class: classTake})
+		g.Expect(places()).To(Equal(2), "what brings a pod up is no step of a claim")
+	})
+}
+
 func TestALessUrgentClassNeverHoldsUpAMoreUrgentOne(t *testing.T) {
-	g, gate := NewWithT(t), &gate{widths: narrow}
+	g, gate := NewWithT(t), newGate(narrow)
 	for range 3 {
 		entered(gate, classTrail)
 	}
@@ -57,49 +109,169 @@ func TestALessUrgentClassNeverHoldsUpAMoreUrgentOne(t *testing.T) {
 	g.Expect(ok).To(BeTrue())
 }
 
-func TestWritesOfAClassGoInTheOrderTheyCame(t *testing.T) {
-	g, gate := NewWithT(t), &gate{widths: narrow}
+func TestWritesOfAPoolGoInTheOrderTheyCame(t *testing.T) {
+	g, gate := NewWithT(t), newGate(narrow)
 	leave, _ := entered(gate, classTell)
-	order := make(chan int, 3)
-	for i := range 3 {
-		turn := queued(gate, classTell)
-		go func() {
-			<-turn
-			order <- i
-			gate.leave(classTell)
-		}()
-	}
+	first, second := queued(gate, classTell, "a"), queued(gate, classTell, "a")
 	leave()
-	g.Expect([]int{<-order, <-order, <-order}).To(Equal([]int{0, 1, 2}))
+	g.Expect(first.came).To(BeClosed())
+	g.Expect(second.came).NotTo(BeClosed())
+	gate.place(classTell, flow{ns: "a"})()
+	g.Expect(second.came).To(BeClosed())
 }
 
 // queued is a write that waits for a class.
-func queued(g *gate, c class) (turn chan struct{}) {
+func queued(g *gate, c class, of string) *waiter {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	turn = make(chan struct{})
-	g.queue[c] = append(g.queue[c], turn)
-	return turn
+	t := &waiter{came: make(chan struct{})}
+	g.lines[c].wait(flowOf(of), t)
+	return t
 }
 
 func TestWaitingTellWritesAreAdmittedBeforeWaitingTakeWrites(t *testing.T) {
-	g, gate := NewWithT(t), &gate{widths: narrow}
+	g, gate := NewWithT(t), newGate(narrow)
 	taken, _ := entered(gate, classTake)
 	_, ok := entered(gate, classTake)
 	g.Expect(ok).To(BeTrue(), "both places of take are in use")
 	told, ok := entered(gate, classTell)
 	g.Expect(ok).To(BeTrue(), "take never holds up tell")
-	take, tell := queued(gate, classTake), []chan struct{}{queued(gate, classTell), queued(gate, classTell)}
+	take, tell := queued(gate, classTake, "a"), []*waiter{queued(gate, classTell, "a"), queued(gate, classTell, "a")}
 	taken()
-	g.Expect(take).NotTo(BeClosed(), "take is narrow while tell has work")
+	g.Expect(take.came).NotTo(BeClosed(), "take is narrow while tell has work")
 	told()
-	g.Expect(tell[0]).To(BeClosed())
-	g.Expect(take).NotTo(BeClosed())
-	gate.leave(classTell)
-	g.Expect(tell[1]).To(BeClosed())
-	g.Expect(take).NotTo(BeClosed())
-	gate.leave(classTell)
-	g.Expect(take).To(BeClosed(), "tell has no work left")
+	g.Expect(tell[0].came).To(BeClosed())
+	g.Expect(take.came).NotTo(BeClosed())
+	gate.place(classTell, flow{ns: "a"})()
+	g.Expect(tell[1].came).To(BeClosed())
+	g.Expect(take.came).NotTo(BeClosed())
+	gate.place(classTell, flow{ns: "a"})()
+	g.Expect(take.came).To(BeClosed(), "tell has no work left")
+}
+
+func TestAPlaceGoesToTheNamespaceThatHasTheFewestWritesUnderWay(t *testing.T) {
+	g, gate := NewWithT(t), newGate(narrow)
+	leave, _ := enteredFor(gate, classTrail, "a")
+	enteredFor(gate, classTrail, "a")
+	enteredFor(gate, classTrail, "b")
+	var burst []*waiter
+	for range 100 {
+		burst = append(burst, queued(gate, classTrail, "a"))
+	}
+	b, c := queued(gate, classTrail, "b"), queued(gate, classTrail, "c")
+	leave()
+	g.Expect(c.came).To(BeClosed(), "it has none")
+	g.Expect(b.came).NotTo(BeClosed())
+	gate.place(classTrail, flow{ns: "c"})()
+	g.Expect(burst[0].came).To(BeClosed(), "a and b have one each, and a came first")
+	gate.place(classTrail, flow{ns: "a"})()
+	g.Expect(b.came).To(BeClosed(), "now it is the turn of b")
+}
+
+// A slow admission webhook must not hold up another namespace, in this class or in
+// one behind it.
+func TestAWriteThatTakesLongGivesItsPlaceToAnotherNamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, gate := NewWithT(t), newGate(narrow)
+		one, _ := enteredFor(gate, classTake, "slow")
+		two, _ := enteredFor(gate, classTake, "slow")
+		more, other := queued(gate, classTake, "slow"), queued(gate, classTake, "b")
+		trail, _ := enteredFor(gate, classTrail, "c")
+		_, ok := enteredFor(gate, classTrail, "c")
+		g.Expect(ok).To(BeFalse(), "take has work, so trail is narrow")
+		time.Sleep(patience)
+		synctest.Wait()
+		g.Expect(other.came).To(BeClosed())
+		g.Expect(more.came).NotTo(BeClosed(), "nobody has more under way than the class is wide")
+		gate.place(classTake, flow{ns: "b"})()
+		_, ok = enteredFor(gate, classTrail, "c")
+		g.Expect(ok).To(BeTrue(), "writes that wait for a webhook narrow nothing")
+		one()
+		g.Expect(more.came).To(BeClosed())
+		gate.place(classTake, flow{ns: "slow"})()
+		two()
+		trail()
+		g.Expect(gate.lines[classTake].busy).To(BeZero())
+		g.Expect(gate.lines[classTake].spaces).To(BeEmpty())
+		g.Expect(gate.lines[classTake].flows).To(BeEmpty())
+		g.Expect(gate.lines[classTake].waiting).To(BeEmpty())
+	})
+}
+
+// Pools of one namespace hang, as many as it takes. It has others.
+func TestWritesThatHangHoldUpNoOtherPoolOfTheirNamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, gate := NewWithT(t), newGate(narrow)
+		var hang []func()
+		var more []*waiter
+		for _, pool := range []string{"a/s1", "a/s2", "a/s3", "a/s4", "a/s5"} {
+			for range 2 {
+				if leave, ok := enteredFor(gate, classTake, pool); ok {
+					hang = append(hang, leave)
+				}
+			}
+			more = append(more, queued(gate, classTake, pool))
+			time.Sleep(patience)
+			synctest.Wait()
+		}
+		g.Expect(hang).To(HaveLen(breadth*2+1), "the first have as many as the class is wide, the last has one")
+		for _, t := range more {
+			g.Expect(t.came).NotTo(BeClosed())
+		}
+		one, ok := enteredFor(gate, classTake, "a/p")
+		g.Expect(ok).To(BeTrue(), "the namespace has narrowed, and not closed")
+		two, other := queued(gate, classTake, "a/p"), queued(gate, classTake, "b/p")
+		one()
+		g.Expect(two.came).To(BeClosed())
+		g.Expect(other.came).To(BeClosed())
+		gate.place(classTake, flowOf("a/p"))()
+		gate.place(classTake, flowOf("b/p"))()
+		for _, leave := range hang {
+			leave()
+		}
+		for i, t := range more {
+			g.Expect(t.came).To(BeClosed(), "what waited is not forgotten")
+			gate.place(classTake, flowOf(fmt.Sprint("a/s", i+1)))()
+		}
+		g.Expect(gate.lines[classTake].busy).To(BeZero())
+		g.Expect(gate.lines[classTake].spaces).To(BeEmpty())
+		g.Expect(gate.lines[classTake].flows).To(BeEmpty())
+	})
+}
+
+func TestAGateThatIsDrainedBeginsOnlyWhatSomebodyWaitsFor(t *testing.T) {
+	g, gate := NewWithT(t), newGate(narrow)
+	leave, _ := entered(gate, classWarm)
+	entered(gate, classWarm)
+	given := make(chan error)
+	go func() {
+		_, err := gate.enter(context.Background(), classWarm, flow{ns: "a"})
+		given <- err
+	}()
+	for gate.waits(classWarm) == 0 {
+		runtime.Gosched()
+	}
+	gate.drain()
+	g.Expect(<-given).To(MatchError(ErrStopped))
+	leave()
+	for c := range classes {
+		_, err := gate.enter(context.Background(), c, flow{ns: "b"})
+		if c < classWarm {
+			g.Expect(err).NotTo(HaveOccurred(), c.String())
+		} else {
+			g.Expect(err).To(MatchError(ErrStopped), c.String())
+		}
+	}
+}
+
+// waits is how many writes wait for a class.
+func (g *gate) waits(c class) (n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, all := range g.lines[c].waiting {
+		n += len(all)
+	}
+	return n
 }
 
 func TestEveryMoveOfAPodHasAClass(t *testing.T) {
@@ -130,13 +302,13 @@ func TestEveryClassHasANameAndPlacesThatNeverClose(t *testing.T) {
 }
 
 func TestAWriteThatGivesUpWaitingLeavesItsPlaceToTheNext(t *testing.T) {
-	g, gate := NewWithT(t), &gate{widths: narrow}
+	g, gate := NewWithT(t), newGate(narrow)
 	entered(gate, classWarm)
 	leave, _ := entered(gate, classWarm)
 	gone, cancel := context.WithCancelCause(context.Background())
 	given := make(chan error)
 	go func() {
-		_, err := gate.enter(gone, classWarm)
+		_, err := gate.enter(gone, classWarm, flow{ns: "a"})
 		given <- err
 	}()
 	cancel(errors.New("told to stop"))
@@ -144,5 +316,5 @@ func TestAWriteThatGivesUpWaitingLeavesItsPlaceToTheNext(t *testing.T) {
 	leave()
 	_, ok := entered(gate, classWarm)
 	g.Expect(ok).To(BeTrue())
-	g.Expect(gate.queue[classWarm]).To(BeEmpty())
+	g.Expect(gate.waits(classWarm)).To(BeZero())
 }

@@ -11,6 +11,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
@@ -24,13 +25,16 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-func aTemplate() *ext.SandboxTemplate {
+func aTemplate(changes ...func(*ext.SandboxTemplate)) *ext.SandboxTemplate {
 	t := &ext.SandboxTemplate{ObjectMeta: metav1.ObjectMeta{Name: "python", Namespace: "ns", UID: "template-uid"}}
 	t.Spec.PodTemplate.ObjectMeta = agents.PodMetadata{
 		Labels:      map[string]string{"team": "a", LabelClaimUID: "forged"},
 		Annotations: map[string]string{"note": "kept", AnnotationTrace: "forged"},
 	}
 	t.Spec.PodTemplate.Spec = runtime.RawExtension{Raw: []byte(`{"containers":[{"name":"main","image":"python:3"}]}`)}
+	for _, change := range changes {
+		change(t)
+	}
 	return t
 }
 
@@ -45,19 +49,22 @@ func aClaim() *ext.SandboxClaim {
 	}}
 	c.Spec.WarmPoolRef.Name = "warm"
 	c.Spec.AdditionalPodMetadata = agents.PodMetadata{
-		Labels:      map[string]string{"sandbox.users.io/who": "me", "team": "a"},
+		Labels:      map[string]string{"sandbox.users.io/who": "me"},
 		Annotations: map[string]string{"example.com/why": "because"},
 	}
 	c.Status.Conditions = []metav1.Condition{{
 		Type: "Ready", Status: metav1.ConditionTrue, Reason: "DependenciesReady", Message: "Pod is Ready",
 		LastTransitionTime: metav1.NewTime(noon),
 	}}
+	seconds := int32(60)
+	c.Status.Lifecycle = &ext.Lifecycle{TTLSecondsAfterFinished: &seconds, ShutdownPolicy: ext.ShutdownDelete}
+	c.Status.Startup.ControllerObservedTime = &metav1.MicroTime{Time: noon}
 	c.Status.SandboxStatus = ext.SandboxStatus{Name: "warm-x", UID: "sandbox-uid", PodIPs: []string{"10.0.0.1"}}
 	c.Status.State = ext.StateBound
 	return c
 }
 
-func aBlueprint(t *testing.T) Blueprint {
+func aBlueprint(t testing.TB) Blueprint {
 	t.Helper()
 	b, err := BlueprintOf(aTemplate())
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
@@ -65,7 +72,7 @@ func aBlueprint(t *testing.T) Blueprint {
 }
 
 // made is the object the server would keep of a configuration.
-func made[T any](t *testing.T, config any, uid string) *T {
+func made[T any](t testing.TB, config any, uid string) *T {
 	t.Helper()
 	g := NewWithT(t)
 	raw, err := json.Marshal(config)
@@ -81,7 +88,7 @@ func made[T any](t *testing.T, config any, uid string) *T {
 	return o
 }
 
-func aMember(t *testing.T) *agents.Sandbox {
+func aMember(t testing.TB) *agents.Sandbox {
 	return made[agents.Sandbox](t, memberConfig(aPool(), "warm-x", aBlueprint(t)), "sandbox")
 }
 
@@ -89,6 +96,30 @@ func aUsersSandbox() *agents.Sandbox {
 	s := &agents.Sandbox{ObjectMeta: metav1.ObjectMeta{Name: "mine", Namespace: "ns", UID: "mine-uid", ResourceVersion: "3"}}
 	s.Spec.PodTemplate.Spec = runtime.RawExtension{Raw: []byte(`{"containers":[{"name":"main","image":"python:3"}]}`)}
 	return s
+}
+
+// aCompleteSandbox is one that a user made, with everything a sandbox can have.
+func aCompleteSandbox() *agents.Sandbox {
+	s := aUsersSandbox()
+	yes := true
+	s.Spec.Service = &yes
+	s.Spec.PodTemplate.Spec.Raw = []byte(`{"containers":[{"name":"main","image":"python:3","ports":[{"containerPort":80,"name":"http"}]}],
+		"volumes":[{"name":"data","emptyDir":{}},{"name":"tmp","emptyDir":{}}]}`)
+	s.Spec.VolumeClaimTemplates = []agents.PersistentVolumeClaimTemplate{{
+		ObjectMeta: agents.VolumeMetadata{Name: "data", Labels: map[string]string{"team": "a", LabelNameHash: "forged"}, Annotations: map[string]string{"note": "kept"}},
+		Spec:       runtime.RawExtension{Raw: []byte(`{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}`)},
+	}}
+	return s
+}
+
+// adopting is a sandbox, and a claim with what it adds to the pod.
+func adopting(t testing.TB, s *agents.Sandbox, claim *ext.SandboxClaim) Claimed {
+	t.Helper()
+	of := Claimed{Sandbox: s, Claim: claim}
+	var err error
+	of.Added, err = ClaimMetadataOf(of, domains)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return of
 }
 
 type configuration struct {
@@ -107,15 +138,21 @@ func everyConfiguration(t *testing.T) []configuration {
 	g.Expect(err).NotTo(HaveOccurred())
 	users, err := podConfig(mine)
 	g.Expect(err).NotTo(HaveOccurred())
-	adopted := made[agents.Sandbox](t, adoptConfig(member, claim), "sandbox")
+	adopted := made[agents.Sandbox](t, adoptConfig(adopting(t, member, claim)), "sandbox")
+	forClaim, err := aBlueprint(t).For(claim, domains)
+	g.Expect(err).NotTo(HaveOccurred())
 	all := []configuration{
 		{"template-label", states.TemplateManager, "template", templateConfig(aTemplate())},
+		{"policy-default", states.TemplateManager, "policy", aPolicy(t, aTemplate()).createConfig()},
+		{"policy-closed", states.TemplateManager, "policy", aPolicy(t, aTemplate(closed)).syncConfig(&networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{UID: "p"}})},
+		{"policy-taken-over", states.TemplateManager, "policy", aPolicy(t, aTemplate(closed)).syncConfig(theirPolicy())},
 		{"sandbox-member", states.OwnerManager, "sandbox", memberConfig(aPool(), "warm-x", aBlueprint(t))},
-		{"sandbox-own", states.OwnerManager, "sandbox", ownConfig(claim, aBlueprint(t))},
-		{"sandbox-adopt", states.OwnerManager, "sandbox", adoptConfig(member, claim)},
+		{"sandbox-own", states.OwnerManager, "sandbox", ownConfig(claim, forClaim)},
+		{"sandbox-adopt", states.OwnerManager, "sandbox", adoptConfig(adopting(t, member, claim))},
+		{"sandbox-sync", states.OwnerManager, "sandbox", claimedConfig(Claimed{Sandbox: adopted, Claim: claim})},
+		{"sandbox-remake", states.OwnerManager, "sandbox", remadeConfig(Claimed{Sandbox: adopted, Claim: claim}, aBlueprint(t))},
 		{"sandbox-retire", states.OwnerManager, "sandbox", retireConfig(member, retiredFor[states.ReasonSurplus])},
 		{"sandbox-retire-claims", states.OwnerManager, "sandbox", retireConfig(adopted, retiredFor[states.ReasonSurplus])},
-		{"sandbox-pod-name", states.OwnerManager, "sandbox", podNameConfig(mine)},
 		{"sandbox-status", states.StatusManager, "sandboxstatus", sandboxStatusConfig(member, agents.SandboxStatus{
 			Conditions: claim.Status.Conditions, PodIPs: []string{"10.0.0.1"}, NodeName: "n", Selector: "a=b",
 		})},
@@ -138,11 +175,31 @@ func everyConfiguration(t *testing.T) []configuration {
 		}
 		all = append(all, configuration{"pod-to-" + string(to), states.StateManager, "pod", a.stateConfig(PodMove{Pod: pod, Sandbox: whose, Claim: by}, to)})
 	}
-	own := made[agents.Sandbox](t, ownConfig(claim, aBlueprint(t)), "sandbox")
+	own := made[agents.Sandbox](t, ownConfig(claim, forClaim), "sandbox")
+	ownPod, err := podConfig(own)
+	g.Expect(err).NotTo(HaveOccurred())
+	complete := aCompleteSandbox()
+	service, err := serviceConfig(complete)
+	g.Expect(err).NotTo(HaveOccurred())
+	volume, err := volumeConfig(complete, complete.Spec.VolumeClaimTemplates[0])
+	g.Expect(err).NotTo(HaveOccurred())
+	mounted, err := podConfig(complete)
+	g.Expect(err).NotTo(HaveOccurred())
+	theirs := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data-mine", Namespace: "ns", UID: "theirs", ResourceVersion: "8"}}
+	taken, err := adoptedVolumeConfig(complete, complete.Spec.VolumeClaimTemplates[0], theirs)
+	g.Expect(err).NotTo(HaveOccurred())
+	stray := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "mine", Namespace: "ns", UID: "stray", ResourceVersion: "8"}}
+	found, err := adoptedPodConfig(complete, stray)
+	g.Expect(err).NotTo(HaveOccurred())
 	return append(all,
-		configuration{"pod-to-bound-own", states.StateManager, "pod", a.stateConfig(PodMove{Pod: pod, Sandbox: own, Claim: claim}, states.Bound)},
+		configuration{"service", states.PodManager, "service", service},
+		configuration{"volume", states.PodManager, "persistentvolumeclaim", volume},
+		configuration{"volume-adopted", states.PodManager, "persistentvolumeclaim", taken},
+		configuration{"pod-mounted", states.PodManager, "pod", mounted},
+		configuration{"pod-adopted", states.PodManager, "pod", found},
+		configuration{"pod-to-bound-own", states.StateManager, "pod", a.stateConfig(PodMove{Pod: made[corev1.Pod](t, ownPod, "pod"), Sandbox: own, Claim: claim}, states.Bound)},
 		configuration{"pod-to-stale-claims", states.StateManager, "pod", a.stateConfig(PodMove{Pod: pod, Sandbox: adopted}, states.Stale)},
-		configuration{"pod-to-bound-users", states.StateManager, "pod", a.stateConfig(PodMove{Pod: pod, Sandbox: mine}, states.Bound)})
+		configuration{"pod-to-bound-users", states.StateManager, "pod", a.stateConfig(PodMove{Pod: made[corev1.Pod](t, users, "pod"), Sandbox: mine}, states.Bound)})
 }
 
 func TestConfigurationsAreAsTheyWereReviewed(t *testing.T) {
@@ -166,7 +223,7 @@ func TestConfigurationsAreAsTheyWereReviewed(t *testing.T) {
 func TestAPodIsBoundAlikeWhateverStateItComesFrom(t *testing.T) {
 	g := NewWithT(t)
 	claim := aClaim()
-	adopted := made[agents.Sandbox](t, adoptConfig(aMember(t), claim), "sandbox")
+	adopted := made[agents.Sandbox](t, adoptConfig(adopting(t, aMember(t), claim)), "sandbox")
 	a := &Applier{opts: Options{SafeToEvict: true}}
 	from := []states.State{}
 	for _, edge := range states.Pod.Edges {
@@ -174,21 +231,27 @@ func TestAPodIsBoundAlikeWhateverStateItComesFrom(t *testing.T) {
 			continue
 		}
 		from = append(from, edge.From)
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "warm-x", Namespace: "ns", UID: "pod-uid", ResourceVersion: "5"}}
-		pod.Labels = map[string]string{LabelState: string(edge.From), LabelPool: Hash("warm")}
-		pod.Annotations = map[string]string{AnnotationSafeToEvict: "true"}
+		born, err := podConfig(aMember(t))
+		g.Expect(err).NotTo(HaveOccurred())
+		pod := made[corev1.Pod](t, born, "pod")
+		pod.Labels[LabelState], pod.Labels[LabelPool] = string(edge.From), Hash("warm")
+		pod.Annotations[AnnotationSafeToEvict] = "true"
 		config := a.moveConfig(PodMove{Pod: pod, Sandbox: adopted, Claim: claim}, edge)
 		g.Expect(config.Labels).To(Equal(map[string]string{
 			LabelState: "bound", LabelClaimUID: "claim-uid", LabelCreatedBy: "go-client", "sandbox.users.io/who": "me",
 		}), string(edge.From))
-		g.Expect(config.Annotations).To(Equal(map[string]string{"example.com/why": "because"}), string(edge.From))
+		g.Expect(config.Annotations).To(Equal(map[string]string{
+			"example.com/why": "because", AnnotationLabels: "sandbox.users.io/who,team", AnnotationAnnotations: "example.com/why,note",
+			AnnotationRestated: "annotation:agents.x-k8s.io/propagated-annotations,annotation:agents.x-k8s.io/propagated-labels," +
+				"annotation:example.com/why,label:sandbox.users.io/who",
+		}), string(edge.From))
 	}
 	g.Expect(from).To(ConsistOf(states.Warming, states.Ready, states.Binding))
 }
 
 func TestEveryMoveOfAPodIsGuardedButRetiringAPoolMember(t *testing.T) {
 	member := aMember(t)
-	adopted := made[agents.Sandbox](t, adoptConfig(member, aClaim()), "sandbox")
+	adopted := made[agents.Sandbox](t, adoptConfig(adopting(t, member, aClaim())), "sandbox")
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "warm-x", Namespace: "ns", UID: "pod-uid", ResourceVersion: "5"}}
 	for _, edge := range states.Pod.Edges {
 		for owner, s := range map[string]*agents.Sandbox{"pool": member, "claim": adopted, "nobody": aUsersSandbox()} {
@@ -220,7 +283,7 @@ func TestContendedWritesCarryTheirGuard(t *testing.T) {
 	}
 	member, claim := aMember(t), aClaim()
 	for name, config := range map[string]any{
-		"adopt": adoptConfig(member, claim), "retire": retireConfig(member, retiredFor[states.ReasonSurplus]),
+		"adopt": adoptConfig(adopting(t, member, claim)), "retire": retireConfig(member, retiredFor[states.ReasonSurplus]),
 		"sandbox status": sandboxStatusConfig(member, member.Status),
 	} {
 		uid, version := guard(config)
@@ -260,6 +323,17 @@ func TestARevisionChangesWithWhatRunsAndWithNothingElse(t *testing.T) {
 			t.Spec.VolumeClaimTemplates = []agents.PersistentVolumeClaimTemplate{{Spec: runtime.RawExtension{Raw: []byte(`{}`)}}}
 		}, true},
 		{"a label of the pod", func(t *ext.SandboxTemplate) { t.Spec.PodTemplate.ObjectMeta.Labels["team"] = "b" }, false},
+		{"rules of its own, so that its pods may use the cluster's DNS", closed, false},
+		{"no policy", unmanaged, false},
+		{"a token", func(t *ext.SandboxTemplate) {
+			t.Spec.PodTemplate.Spec.Raw = []byte(`{"containers":[{"name":"main","image":"python:3"}],"automountServiceAccountToken":true}`)
+		}, true},
+		{"no token, in words", func(t *ext.SandboxTemplate) {
+			t.Spec.PodTemplate.Spec.Raw = []byte(`{"containers":[{"name":"main","image":"python:3"}],"automountServiceAccountToken":false}`)
+		}, false},
+		{"DNS of its own", func(t *ext.SandboxTemplate) {
+			t.Spec.PodTemplate.Spec.Raw = []byte(`{"containers":[{"name":"main","image":"python:3"}],"dnsPolicy":"Default"}`)
+		}, true},
 		{"a label of the template", func(t *ext.SandboxTemplate) { t.Labels = map[string]string{"a": "b"} }, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -314,7 +388,9 @@ func TestReservedKeysOfATemplateNeverReachAPod(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(pod.Labels).NotTo(HaveKey(LabelClaimUID))
 	g.Expect(pod.Labels).To(HaveKeyWithValue("team", "a"))
-	g.Expect(pod.Annotations).To(Equal(map[string]string{"note": "kept", AnnotationPoolUID: "pool-uid"}))
+	g.Expect(pod.Annotations).To(Equal(map[string]string{
+		"note": "kept", AnnotationPoolUID: "pool-uid", AnnotationLabels: "team", AnnotationAnnotations: "note",
+	}))
 }
 
 func TestTheHashIsTheOneOthersCompute(t *testing.T) {

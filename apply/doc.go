@@ -32,6 +32,11 @@
 // resourceVersion is the guard there. A pool's status has none: no claim is decided
 // from it, and a person who scales the pool must not collide with it.
 //
+// The writes of one process to one object take turns (turns.go). Two loops write a
+// sandbox, and two a claim, and each names the version that it saw: the second waits for
+// the first, and is not sent if its version is old by then. It is told that it lost, as by
+// the server. None waits for one that hangs.
+//
 // A create is an apply with resourceVersion "1". It creates when the name is free
 // and conflicts when it is taken. So a retry after a lost response does no harm,
 // and the same manager can remove a field later by leaving it out.
@@ -44,12 +49,13 @@
 //	tell   MoveClaim                                         a claim that has begun is finished before the
 //	                                                         next one begins
 //	take   Adopt, CreateOwn, RefuseSandbox, ReportClaim;     a claim waits for it, or its worker does: that
-//	       CreatePod and ReportSandbox of a claim's sandbox  one never waits behind a less urgent class
-//	hand   MovePod: handed, reserved, released               selectors and routers read the pod's labels
+//	       CreatePod, ReportSandbox and all that a claim's   one never waits behind a less urgent class
+//	       sandbox owns
+//	hand   MovePod: handed, reserved, released; SyncPod      selectors and routers read the pod's labels
 //	warm   CreateMember; MovePod: warmed, cooled; CreatePod, the next claims need it
-//	       ReportSandbox, AnnotatePodName of other sandboxes
-//	trail  AnnotateClaim, LabelTemplate, ReportPool, Retire,   nobody waits for it
-//	       DeleteSandbox, Event;
+//	       ReportSandbox and what other sandboxes own
+//	trail  AnnotateClaim, LabelTemplate, ReportPool, Retire, nobody waits for it
+//	       DeleteSandbox, DeleteService, Event;
 //	       MovePod: retired
 //
 // Each class has a connection and a width of its own. A class narrows to its least
@@ -57,4 +63,14 @@
 // nothing starves. The widths are small: the server's cores are few, and more
 // writes in flight only wait longer. Client-side rate limits are off; the API
 // server's own fairness is the limit.
+//
+// The namespaces share the places of a class: the next is for the one that has the
+// fewest writes under way, and a write that takes longer than a second, as behind a
+// slow webhook, gives its place to another. A process that stops begins only what
+// somebody waits for (Drain), and none begins a request without leave (Permit).
+//
+// # Spans
+//
+// A write is a span below that of its context (span.go), by the API of OpenTelemetry. Where
+// the context has none, nothing is made.
 package apply

@@ -20,7 +20,19 @@ var (
 	// ErrRefused: the server will not have it as it stands (403, 422, 400):
 	// quota, admission, validation. Only a change elsewhere helps.
 	ErrRefused = errors.New("refused")
+	// ErrStopped: this process begins no such write any more. It is stopping, or it
+	// does not hold the lease.
+	ErrStopped = errors.New("this process has stopped to write")
+	// ErrInvalid: it is refused for what it says (422), so that no other try helps
+	// until it says something else. It is a kind of ErrRefused.
+	ErrInvalid = errors.New("invalid")
 )
+
+// Expected reports whether an error is part of the game: someone moved first, the object
+// is gone, or this process has stopped to write.
+func Expected(err error) bool {
+	return errors.Is(err, ErrLost) || errors.Is(err, ErrGone) || errors.Is(err, ErrStopped)
+}
 
 // Message returns what the API server said, without our own words around it.
 func Message(err error) string {
@@ -50,7 +62,9 @@ func kindOf(err error) error {
 		return errors.Join(ErrLost, err)
 	case apierrors.IsNotFound(err), apierrors.IsGone(err), aboutUID(err):
 		return errors.Join(ErrGone, err)
-	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
+	case apierrors.IsInvalid(err):
+		return errors.Join(ErrRefused, ErrInvalid, err)
+	case apierrors.IsForbidden(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
 		return errors.Join(ErrRefused, err)
 	}
 	return err

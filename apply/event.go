@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kiln-sandbox/kiln/crds/client"
+	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
 	"github.com/kiln-sandbox/kiln/states"
 )
 
@@ -45,7 +46,7 @@ func (a *Applier) event(about Regarding, body EventBody) *eventsv1.Event {
 	return &eventsv1.Event{
 		ObjectMeta:          metav1.ObjectMeta{Name: fmt.Sprintf("%s.%x", name, now.UnixNano()), Namespace: about.GetNamespace()},
 		EventTime:           metav1.NewMicroTime(now),
-		ReportingController: a.opts.Component,
+		ReportingController: a.reporter(about),
 		ReportingInstance:   instance,
 		Action:              body.Action,
 		Reason:              body.Reason,
@@ -56,4 +57,14 @@ func (a *Applier) event(about Regarding, body EventBody) *eventsv1.Event {
 			Name: about.GetName(), UID: about.GetUID(), ResourceVersion: about.GetResourceVersion(),
 		},
 	}
+}
+
+// claimReporter is who reports Events about claims, as the users of the API know it.
+const claimReporter = "sandboxclaim-controller"
+
+func (a *Applier) reporter(about Regarding) string {
+	if _, ok := about.(*ext.SandboxClaim); ok {
+		return claimReporter
+	}
+	return a.opts.Component
 }

@@ -52,6 +52,12 @@ func OwnerOf(o metav1.Object) states.Owner {
 	return owner
 }
 
+// Adoptable reports whether an object that has no controller says that it may be
+// adopted.
+func Adoptable(o metav1.Object) bool {
+	return metav1.GetControllerOfNoCopy(o) == nil && o.GetLabels()[LabelAdoptable] == "true"
+}
+
 // ControlledBy reports whether the object with a UID is another one's controller.
 func ControlledBy(uid types.UID, o metav1.Object) bool {
 	ref := metav1.GetControllerOfNoCopy(o)

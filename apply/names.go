@@ -19,15 +19,23 @@ const (
 	LabelClaimUID        = "agents.x-k8s.io/claim-uid"
 	LabelLaunch          = "agents.x-k8s.io/launch-type"
 	LabelCreatedBy       = "agents.x-k8s.io/created-by"
+	LabelAdoptable       = "agents.x-k8s.io/adoptable"
 
 	AnnotationPodName        = "agents.x-k8s.io/pod-name"
 	AnnotationTemplate       = "agents.x-k8s.io/sandbox-template-ref"
 	AnnotationSandboxName    = "agents.x-k8s.io/sandbox-name"
-	AnnotationRetired        = "agents.x-k8s.io/retired"       // ours
-	AnnotationPoolUID        = "agents.x-k8s.io/warm-pool-uid" // ours, on a pod: the pool it was made for
+	AnnotationRetired        = "agents.x-k8s.io/retired"              // ours
+	AnnotationPoolUID        = "agents.x-k8s.io/warm-pool-uid"        // ours, on a pod: the pool it was made for
+	AnnotationTemplateUID    = "agents.x-k8s.io/sandbox-template-uid" // ours, on a NetworkPolicy: the template it was last written for
+	AnnotationPolicy         = "agents.x-k8s.io/network-policy"       // ours, on a sandbox: its pod needs this NetworkPolicy
+	AnnotationClaimKeys      = "agents.x-k8s.io/claim-keys"           // ours, on a sandbox: see ClaimMetadata
 	AnnotationFirstObserved  = "agents.x-k8s.io/controller-first-observed-at"
+	AnnotationFirstReady     = "agents.x-k8s.io/claim-first-ready-at"
 	AnnotationSafeToEvict    = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 	AnnotationRollOnMetadata = "agents.x-k8s.io/roll-on-metadata" // ours, on a pool
+	AnnotationLabels         = "agents.x-k8s.io/propagated-labels"
+	AnnotationAnnotations    = "agents.x-k8s.io/propagated-annotations"
+	AnnotationRestated       = "agents.x-k8s.io/restated-keys" // ours, on a pod: see podMetadata
 	AnnotationTrace          = "opentelemetry.io/trace-context"
 )
 

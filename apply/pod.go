@@ -2,14 +2,13 @@ package apply
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
-	"sigs.k8s.io/json"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
 	"github.com/kiln-sandbox/kiln/crds/client"
@@ -17,17 +16,16 @@ import (
 	"github.com/kiln-sandbox/kiln/states"
 )
 
-// PodSpec decodes a sandbox's pod spec. A field that pods do not have, or one
-// that is given twice, is an error that names it: the server keeps the spec as
-// the user wrote it, so nobody else would say.
+// PodSpec decodes a sandbox's pod spec, strictly: a server whose schema was slimmer
+// may have kept what no pod can have. The error names the field.
 func PodSpec(s *agents.Sandbox) (*corev1ac.PodSpecApplyConfiguration, error) {
-	spec := &corev1ac.PodSpecApplyConfiguration{}
-	strict, err := json.UnmarshalStrict(s.Spec.PodTemplate.Spec.Raw, spec)
-	if err == nil {
-		err = errors.Join(strict...)
-	}
+	var spec *corev1ac.PodSpecApplyConfiguration
+	err := decode("spec.podTemplate.spec", s.Spec.PodTemplate.Spec.Raw, func() any {
+		spec = &corev1ac.PodSpecApplyConfiguration{}
+		return spec
+	})
 	if err != nil {
-		return nil, fmt.Errorf("spec.podTemplate.spec: %w", err)
+		return nil, err
 	}
 	return spec, nil
 }
@@ -35,18 +33,12 @@ func PodSpec(s *agents.Sandbox) (*corev1ac.PodSpecApplyConfiguration, error) {
 // podConfig is a new pod of a sandbox. From its first move on its state belongs to
 // kiln-state.
 func podConfig(s *agents.Sandbox) (*corev1ac.PodApplyConfiguration, error) {
-	spec, err := PodSpec(s)
+	spec, err := mountedSpec(s)
 	if err != nil {
 		return nil, err
 	}
-	meta := s.Spec.PodTemplate.ObjectMeta
-	labels := unreserved(meta.Labels)
-	labels[LabelNameHash] = Hash(s.Name)
+	labels, annotations := podLabels(s), podAnnotations(s)
 	labels[LabelState] = string(states.Pod.Initial)
-	if template, ok := s.Labels[LabelTemplate]; ok && MadeByKiln(s) {
-		labels[LabelTemplate] = template
-	}
-	annotations := unreserved(meta.Annotations)
 	if owner := OwnerOf(s); owner.Kind == states.OwnerPool { // a pod that outlives its sandbox still says whose member it was
 		annotations[AnnotationPoolUID] = owner.UID
 	}
@@ -56,14 +48,54 @@ func podConfig(s *agents.Sandbox) (*corev1ac.PodApplyConfiguration, error) {
 		WithSpec(spec), nil
 }
 
-// unreserved is the part of a user's labels or annotations that reaches pods.
-func unreserved(all map[string]string) map[string]string {
-	kept := maps.Clone(all)
-	if kept == nil {
-		kept = map[string]string{}
+// mountedSpec is a sandbox's pod spec with its storage. A volume of the same name
+// as a claim for storage gives way to that.
+func mountedSpec(s *agents.Sandbox) (*corev1ac.PodSpecApplyConfiguration, error) {
+	spec, err := PodSpec(s)
+	if err != nil {
+		return nil, err
 	}
-	maps.DeleteFunc(kept, func(k, _ string) bool { return reserved(k) })
-	return kept
+	for _, v := range s.Spec.VolumeClaimTemplates {
+		spec.Volumes = slices.DeleteFunc(spec.Volumes, func(was corev1ac.VolumeApplyConfiguration) bool {
+			return was.Name != nil && *was.Name == v.ObjectMeta.Name
+		})
+		spec.WithVolumes(corev1ac.Volume().WithName(v.ObjectMeta.Name).WithPersistentVolumeClaim(
+			corev1ac.PersistentVolumeClaimVolumeSource().WithClaimName(VolumeName(s, v))))
+	}
+	return spec, nil
+}
+
+// adoptedPodConfig makes a sandbox the owner of a pod that is nobody's. Should
+// kiln-pod have made it, as after an orphaning deletion, it also says again what
+// kiln-pod owns of it: what a manager leaves out is removed.
+func adoptedPodConfig(s *agents.Sandbox, pod *corev1.Pod) (*corev1ac.PodApplyConfiguration, error) {
+	config := corev1ac.Pod(pod.Name, pod.Namespace)
+	if managedBy(pod, states.PodManager) {
+		var err error
+		if config, err = podConfig(s); err != nil {
+			return nil, err
+		}
+		delete(config.Labels, LabelState)
+	}
+	return config.WithUID(pod.UID).WithResourceVersion(pod.ResourceVersion).
+		WithLabels(map[string]string{LabelNameHash: Hash(s.Name)}).
+		WithOwnerReferences(ownerRefOf(config, s)...), nil
+}
+
+// ownerRefOf is the reference to a sandbox, if a configuration lacks it.
+func ownerRefOf(config *corev1ac.PodApplyConfiguration, s *agents.Sandbox) []*metav1ac.OwnerReferenceApplyConfiguration {
+	if len(config.OwnerReferences) > 0 {
+		return nil
+	}
+	return []*metav1ac.OwnerReferenceApplyConfiguration{ownerRef(*metav1.NewControllerRef(s, gvkOf(s)))}
+}
+
+// managedBy reports whether a manager has applied something of an object, which was
+// read with all its metadata.
+func managedBy(o metav1.Object, m states.Manager) bool {
+	return slices.ContainsFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager == string(m) && e.Operation == metav1.ManagedFieldsOperationApply
+	})
 }
 
 // A PodMove is a move of a pod, as it was seen.
@@ -72,46 +104,17 @@ type PodMove struct {
 	Sandbox *agents.Sandbox
 	// Claim is the one that the sandbox belongs to, or nil.
 	Claim *ext.SandboxClaim
+	// Seize: what must not be there was left out once, and somebody else has it there.
+	Seize bool
 	// Decision names the event and the reason.
 	Decision states.Decision
 }
 
 // stateConfig is what kiln-state holds of a pod in a state: the state, and what
-// goes with it. It does not depend on the state that the pod comes from: what the
-// new one does not name is removed with the move.
+// goes with it.
 func (a *Applier) stateConfig(m PodMove, to states.State) *corev1ac.PodApplyConfiguration {
-	labels := map[string]string{LabelState: string(to)}
-	annotations := map[string]string{}
-	if by, ok := m.Sandbox.Labels[LabelCreatedBy]; ok && MadeByKiln(m.Sandbox) {
-		labels[LabelCreatedBy] = Creator(by)
-	}
-	template := m.Sandbox.Spec.PodTemplate.ObjectMeta
-	switch to {
-	case states.Warming, states.Ready:
-		labels[LabelPool] = m.Sandbox.Labels[LabelPool]
-		if _, own := template.Annotations[AnnotationSafeToEvict]; a.opts.SafeToEvict && !own {
-			annotations[AnnotationSafeToEvict] = "true"
-		}
-	case states.Binding, states.Stale: // a stale one that was a claim's still says so: it is no pool's
-		maps.Copy(labels, only(m.Sandbox.Labels, []string{LabelClaimUID}))
-	case states.Bound:
-		if m.Claim != nil {
-			labels[LabelClaimUID] = string(m.Claim.UID)
-			addMissing(labels, m.Claim.Spec.AdditionalPodMetadata.Labels, template.Labels)
-			addMissing(annotations, m.Claim.Spec.AdditionalPodMetadata.Annotations, template.Annotations)
-		}
-	}
-	return corev1ac.Pod(m.Pod.Name, m.Pod.Namespace).WithUID(m.Pod.UID).WithLabels(labels).WithAnnotations(annotations)
-}
-
-// addMissing copies what a claim adds to its pod. What the template says already
-// belongs to kiln-pod, which created the pod, and is left alone.
-func addMissing(to, more, template map[string]string) {
-	for k, v := range more {
-		if _, has := template[k]; !has {
-			to[k] = v
-		}
-	}
+	is := a.metadata(m, to)
+	return corev1ac.Pod(m.Pod.Name, m.Pod.Namespace).WithUID(m.Pod.UID).WithLabels(is.labels).WithAnnotations(is.annotations)
 }
 
 // moveConfig is a move of a pod with its guard. Only retired, of a pool member,
@@ -131,7 +134,7 @@ func (a *Applier) CreatePod(ctx context.Context, s *agents.Sandbox) (*corev1.Pod
 	if err != nil {
 		return nil, fmt.Errorf("pod %s: create: %w", keyOf(s), err)
 	}
-	w := write{class: launchClass(s), manager: states.PodManager, kind: "pod", edge: "create", key: keyOf(s)}
+	w := write{class: a.launchClass(s), manager: states.PodManager, kind: "pod", edge: "create", key: keyOf(s), pool: PoolOf(s)}
 	return send(ctx, a, w, func(ctx context.Context, c *client.Connection) (*corev1.Pod, error) {
 		return c.Core.CoreV1().Pods(s.Namespace).Apply(ctx, config, w.options())
 	})
@@ -145,10 +148,45 @@ func (a *Applier) MovePod(ctx context.Context, m PodMove) (*corev1.Pod, error) {
 	}
 	config := a.moveConfig(m, move.edge)
 	w := write{
-		class: podClass[move.edge.Event], manager: move.edge.By,
-		kind: "pod", edge: string(move.edge.Event), key: keyOf(m.Pod), move: move,
+		class: a.moveClass(m.Sandbox, move.edge.Event), manager: move.edge.By,
+		kind: "pod", edge: string(move.edge.Event), key: keyOf(m.Pod), move: move, pool: PoolOf(m.Sandbox),
+	}
+	if config.ResourceVersion != nil {
+		w.seen = *config.ResourceVersion
 	}
 	return send(ctx, a, w, func(ctx context.Context, c *client.Connection) (*corev1.Pod, error) {
 		return c.Core.CoreV1().Pods(m.Pod.Namespace).Apply(ctx, config, w.options())
 	})
+}
+
+// SyncPod brings the metadata of a pod, as it was seen, in line with the state that it
+// stays in.
+func (a *Applier) SyncPod(ctx context.Context, m PodMove, is states.State) (*corev1.Pod, error) {
+	config := a.stateConfig(m, is).WithResourceVersion(m.Pod.ResourceVersion)
+	w := write{class: classHand, manager: states.StateManager, kind: "pod", edge: "sync", key: keyOf(m.Pod), pool: PoolOf(m.Sandbox), seen: m.Pod.ResourceVersion}
+	return send(ctx, a, w, func(ctx context.Context, c *client.Connection) (*corev1.Pod, error) {
+		return c.Core.CoreV1().Pods(m.Pod.Namespace).Apply(ctx, config, w.options())
+	})
+}
+
+// AdoptPod makes a sandbox the owner of a pod that is nobody's, as it was read with
+// all its metadata.
+func (a *Applier) AdoptPod(ctx context.Context, s *agents.Sandbox, pod *corev1.Pod) (*corev1.Pod, error) {
+	w := write{class: launchClass(s), manager: states.PodManager, kind: "pod", edge: "adopt", key: keyOf(pod), pool: PoolOf(s), seen: pod.ResourceVersion}
+	config, err := adoptedPodConfig(s, pod)
+	if err != nil {
+		return nil, w.wrap(err)
+	}
+	return send(ctx, a, w, func(ctx context.Context, c *client.Connection) (*corev1.Pod, error) {
+		return c.Core.CoreV1().Pods(pod.Namespace).Apply(ctx, config, w.options())
+	})
+}
+
+// DeletePod deletes the pod of a sandbox, as it was seen.
+func (a *Applier) DeletePod(ctx context.Context, s *agents.Sandbox, pod *corev1.Pod) error {
+	w := write{class: launchClass(s), manager: states.PodManager, kind: "pod", edge: "delete", key: keyOf(pod), pool: PoolOf(s), seen: pod.ResourceVersion}
+	_, err := send(ctx, a, w, func(ctx context.Context, c *client.Connection) (struct{}, error) {
+		return struct{}{}, c.Core.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, deletion(pod))
+	})
+	return err
 }

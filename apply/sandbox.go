@@ -3,6 +3,7 @@ package apply
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,7 +23,7 @@ var (
 		LabelPool, LabelTemplate, LabelBlueprintHash, LabelPodTemplateHash,
 		LabelRevision, LabelClaimUID, LabelLaunch, LabelCreatedBy,
 	}
-	sandboxAnnotations = []string{AnnotationPodName, AnnotationTemplate, AnnotationRetired}
+	sandboxAnnotations = []string{AnnotationPodName, AnnotationTemplate, AnnotationPolicy, AnnotationRetired, AnnotationClaimKeys, AnnotationTrace}
 )
 
 // retiredFor is the value of the annotation for each reason to retire a sandbox.
@@ -50,6 +51,7 @@ func memberConfig(pool *ext.SandboxWarmPool, name string, b Blueprint) *agentsac
 			LabelCreatedBy:       "controller",
 		}).
 		WithAnnotations(map[string]string{AnnotationPodName: name, AnnotationTemplate: b.Template}).
+		WithAnnotations(b.promises()).
 		WithOwnerReferences(ownerRef(*metav1.NewControllerRef(pool, gvkOf(pool)))).
 		WithSpec(specConfig(b.podTemplate, b.volumes, b.service))
 }
@@ -59,6 +61,9 @@ func memberConfig(pool *ext.SandboxWarmPool, name string, b Blueprint) *agentsac
 func ownConfig(claim *ext.SandboxClaim, b Blueprint) *agentsac.SandboxApplyConfiguration {
 	pod := *b.podTemplate.DeepCopy()
 	pod.ObjectMeta.Labels[LabelClaimUID] = string(claim.UID)
+	maps.Copy(pod.ObjectMeta.Labels, only(claim.Labels, []string{LabelCreatedBy}))
+	annotations := b.promises()
+	b.claimed.keys(annotations)
 	return agentsac.Sandbox(claim.Name, claim.Namespace).WithResourceVersion(mustNotExist).
 		WithLabels(map[string]string{
 			LabelTemplate: Hash(b.Template),
@@ -68,6 +73,8 @@ func ownConfig(claim *ext.SandboxClaim, b Blueprint) *agentsac.SandboxApplyConfi
 		}).
 		WithLabels(only(claim.Labels, []string{LabelCreatedBy})).
 		WithAnnotations(map[string]string{AnnotationPodName: claim.Name, AnnotationTemplate: b.Template}).
+		WithAnnotations(annotations).
+		WithAnnotations(only(claim.Annotations, []string{AnnotationTrace})).
 		WithOwnerReferences(ownerRef(*metav1.NewControllerRef(claim, gvkOf(claim)))).
 		WithSpec(specConfig(pod, b.volumes, b.service))
 }
@@ -85,8 +92,18 @@ func ownedConfig(s *agents.Sandbox) *agentsac.SandboxApplyConfiguration {
 		WithSpec(specConfig(s.Spec.PodTemplate, s.Spec.VolumeClaimTemplates, s.Spec.Service))
 }
 
-// MadeByKiln reports whether Kiln made a sandbox, rather than a user.
-func MadeByKiln(s *agents.Sandbox) bool { return s.Labels[LabelLaunch] != "" }
+// MadeByKiln reports whether Kiln, or the agent-sandbox controller before it, made a
+// sandbox, rather than a user.
+func MadeByKiln(s *agents.Sandbox) bool { return LaunchOf(s) != "" }
+
+// PoolOf is the pool that a sandbox is a member of. One that is no member shares with
+// those of its template: its pool is the claim's to know.
+func PoolOf(s *agents.Sandbox) string {
+	if owner := OwnerOf(s); owner.Kind == states.OwnerPool {
+		return owner.Name
+	}
+	return s.Annotations[AnnotationTemplate]
+}
 
 func only(all map[string]string, keys []string) map[string]string {
 	kept := map[string]string{}
@@ -98,16 +115,134 @@ func only(all map[string]string, keys []string) map[string]string {
 	return kept
 }
 
-// adoptConfig makes a claim the owner of a pool member. This is the commit
-// point: whoever's apply is first has the sandbox.
-func adoptConfig(s *agents.Sandbox, claim *ext.SandboxClaim) *agentsac.SandboxApplyConfiguration {
-	c := ownedConfig(s)
+// adoptConfig makes a claim the owner of a pool member, with what the claim adds to
+// its pod. This is the commit point: whoever's apply is first has the sandbox. The claim's
+// UID and who made it do not go into the pod template, where the agent-sandbox controller
+// has them: the generation would move, and the status would be written once more for every
+// claim. The pod gets both from kiln-state.
+func adoptConfig(of Claimed) *agentsac.SandboxApplyConfiguration {
+	s, claim := of.Sandbox, of.Claim
+	c := ownedConfig(s).WithSpec(of.spec())
 	for _, gone := range []string{LabelPool, LabelBlueprintHash, LabelPodTemplateHash, LabelCreatedBy} {
 		delete(c.Labels, gone)
 	}
+	delete(c.Annotations, AnnotationClaimKeys)
+	of.Added.keys(c.Annotations)
 	return c.WithLabels(map[string]string{LabelClaimUID: string(claim.UID)}).
 		WithLabels(only(claim.Labels, []string{LabelCreatedBy})).
+		WithAnnotations(only(claim.Annotations, []string{AnnotationTrace})).
 		WithOwnerReferences(ownerRef(*metav1.NewControllerRef(claim, gvkOf(claim))))
+}
+
+// recoverConfig makes a pool the owner of a member that lost its owner.
+func recoverConfig(s *agents.Sandbox, pool *ext.SandboxWarmPool) *agentsac.SandboxApplyConfiguration {
+	return ownedConfig(s).WithOwnerReferences(ownerRef(*metav1.NewControllerRef(pool, gvkOf(pool))))
+}
+
+// A Claimed is a sandbox and the claim that it belongs to.
+type Claimed struct {
+	Sandbox *agents.Sandbox
+	Claim   *ext.SandboxClaim
+	// Template is the name of the template that the claim's pool has now, and Now is
+	// that template, if it was seen.
+	Template string
+	Now      *ext.SandboxTemplate
+	// Says is what that template says, if it can be read.
+	Says Blueprint
+	// Added is what the claim adds to its pod.
+	Added ClaimMetadata
+	// Seize: what must not be there was left out once, and somebody else has it there.
+	Seize bool
+}
+
+// spec is the blueprint part of a claim's sandbox: as it is, with what the claim adds to
+// the pod's labels and annotations, and without what it does not add any more.
+func (of Claimed) spec() *agentsac.SandboxSpecApplyConfiguration {
+	pod := of.Sandbox.Spec.PodTemplate
+	template, _ := of.divide()
+	pod.ObjectMeta = of.Added.with(template)
+	return specConfig(pod, of.Sandbox.Spec.VolumeClaimTemplates, of.Sandbox.Spec.Service)
+}
+
+// respecified reports whether the pod template of a claim's sandbox is to have other
+// labels or annotations than it has, and whether it is to lose some.
+func (of Claimed) respecified() (differs, loses bool) {
+	template, _ := of.divide()
+	is, want := of.Sandbox.Spec.PodTemplate.ObjectMeta, of.Added.with(template)
+	loses = lacks(want.Labels, is.Labels) || lacks(want.Annotations, is.Annotations)
+	return loses || lacks(is.Labels, want.Labels) || lacks(is.Annotations, want.Annotations), loses
+}
+
+// launch says whether a claim's sandbox was made for a pool or for the claim. A claim's
+// own has the claim's name, and the claim's UID in its pod template from the start: a
+// user may give a claim the name of a member. The agent-sandbox controller puts the UID
+// into both; its word on the label counts then.
+func (of Claimed) launch() string {
+	s, claim := of.Sandbox, of.Claim
+	theirs := s.Labels[LabelRevision] == "" && s.Labels[LabelLaunch] == LaunchWarm
+	if s.Name != claim.Name || theirs || s.Spec.PodTemplate.ObjectMeta.Labels[LabelClaimUID] != string(claim.UID) {
+		return LaunchWarm
+	}
+	return LaunchCold
+}
+
+// claimedMetadata are the labels and annotations of a claim's sandbox that follow from
+// the claim. It reports whether the sandbox has others: somebody has changed them, or
+// the claim.
+func claimedMetadata(of Claimed) (labels, annotations map[string]string, differs bool) {
+	s, claim := of.Sandbox, of.Claim
+	labels = map[string]string{LabelClaimUID: string(claim.UID), LabelLaunch: of.launch()}
+	if revision := of.revision(); revision != "" {
+		labels[LabelRevision] = revision
+	}
+	maps.Copy(labels, only(claim.Labels, []string{LabelCreatedBy}))
+	maps.Copy(labels, only(s.Spec.PodTemplate.ObjectMeta.Labels, []string{LabelTemplate}))
+	annotations = only(s.Annotations, []string{AnnotationTemplate, AnnotationPolicy, AnnotationTrace})
+	if Hash(annotations[AnnotationTemplate]) != labels[LabelTemplate] && Hash(of.Template) == labels[LabelTemplate] {
+		annotations[AnnotationTemplate] = of.Template
+	}
+	of.promised(annotations)
+	if s.Spec.OperatingMode != agents.Suspended {
+		annotations[AnnotationPodName] = s.Name
+	}
+	of.Added.keys(annotations)
+	differs = mend(labels, s.Labels, sandboxLabels, of.Seize)
+	return labels, annotations, mend(annotations, s.Annotations, []string{AnnotationClaimKeys, AnnotationRetired}, of.Seize) || differs
+}
+
+// promised puts right which NetworkPolicy the pod of a claim's sandbox needs. It has the
+// template's name, and what the template promises now is promised. Whether one that is
+// gone did, only the annotation says.
+func (of Claimed) promised(annotations map[string]string) {
+	template := annotations[AnnotationTemplate]
+	_, was := annotations[AnnotationPolicy]
+	is := of.Says.policy != "" && of.Says.Template == template && of.Sandbox.Labels[LabelRevision] != ""
+	if was || is {
+		annotations[AnnotationPolicy] = PolicyName(template)
+	}
+}
+
+// ClaimedDiffers reports whether a claim's sandbox has other labels or annotations
+// than it should have, for itself or for its pod.
+func ClaimedDiffers(of Claimed) bool {
+	_, _, differs := claimedMetadata(of)
+	respecified, _ := of.respecified()
+	return differs || respecified
+}
+
+// claimedConfig is what kiln-owner holds of a claim's sandbox.
+func claimedConfig(of Claimed) *agentsac.SandboxApplyConfiguration {
+	s := of.Sandbox
+	labels, annotations, _ := claimedMetadata(of)
+	return agentsac.Sandbox(s.Name, s.Namespace).WithUID(s.UID).WithResourceVersion(s.ResourceVersion).
+		WithLabels(labels).WithAnnotations(annotations).
+		WithOwnerReferences(ownerRef(*metav1.NewControllerRef(of.Claim, gvkOf(of.Claim)))).
+		WithSpec(of.spec())
+}
+
+// remadeConfig gives a claim's own sandbox, as it was seen, another blueprint.
+func remadeConfig(of Claimed, b Blueprint) *agentsac.SandboxApplyConfiguration {
+	return ownConfig(of.Claim, b).WithUID(of.Sandbox.UID).WithResourceVersion(of.Sandbox.ResourceVersion)
 }
 
 // retireConfig marks a sandbox as never to be handed out, with the value that the
@@ -120,13 +255,6 @@ func retireConfig(s *agents.Sandbox, value string) *agentsac.SandboxApplyConfigu
 		c.WithOwnerReferences(ownerRef(*o))
 	}
 	return c
-}
-
-// podNameConfig annotates a sandbox that a user made with its pod's name.
-func podNameConfig(s *agents.Sandbox) *agentsac.SandboxApplyConfiguration {
-	return agentsac.Sandbox(s.Name, s.Namespace).WithUID(s.UID).
-		WithAnnotations(only(s.Annotations, sandboxAnnotations)).
-		WithAnnotations(map[string]string{AnnotationPodName: s.Name})
 }
 
 func sandboxStatusConfig(s *agents.Sandbox, want agents.SandboxStatus) *agentsac.SandboxApplyConfiguration {
@@ -145,18 +273,35 @@ func sandboxStatusConfig(s *agents.Sandbox, want agents.SandboxStatus) *agentsac
 // CreateMember makes a member of a pool under the given name. ErrLost says that
 // the name is taken.
 func (a *Applier) CreateMember(ctx context.Context, pool *ext.SandboxWarmPool, name string, b Blueprint) (*agents.Sandbox, error) {
-	return a.applySandbox(ctx, classWarm, "create", memberConfig(pool, name, b))
+	return a.applySandbox(ctx, write{class: a.memberClass(pool.UID), edge: "create", pool: pool.Name}, memberConfig(pool, name, b))
 }
 
 // CreateOwn makes a claim its own sandbox: a cold start. ErrLost says that a
 // sandbox of the claim's name exists.
 func (a *Applier) CreateOwn(ctx context.Context, claim *ext.SandboxClaim, b Blueprint) (*agents.Sandbox, error) {
-	return a.applySandbox(ctx, classTake, "create", ownConfig(claim, b))
+	return a.applySandbox(ctx, write{class: classTake, edge: "create", pool: claim.Spec.WarmPoolRef.Name}, ownConfig(claim, b))
 }
 
 // Adopt makes a claim the owner of a pool member, as it was seen.
-func (a *Applier) Adopt(ctx context.Context, s *agents.Sandbox, claim *ext.SandboxClaim) (*agents.Sandbox, error) {
-	return a.applySandbox(ctx, classTake, "adopt", adoptConfig(s, claim))
+func (a *Applier) Adopt(ctx context.Context, of Claimed) (*agents.Sandbox, error) {
+	return a.applySandbox(ctx, write{class: classTake, edge: "adopt", pool: of.Claim.Spec.WarmPoolRef.Name}, adoptConfig(of))
+}
+
+// Recover makes a pool the owner of a member, as it was seen, that lost its owner.
+func (a *Applier) Recover(ctx context.Context, s *agents.Sandbox, pool *ext.SandboxWarmPool) (*agents.Sandbox, error) {
+	return a.applySandbox(ctx, write{class: classWarm, edge: "recover", pool: pool.Name}, recoverConfig(s, pool))
+}
+
+// SyncClaimed brings the labels and annotations of a claim's sandbox, as it was
+// seen, in line with the claim.
+func (a *Applier) SyncClaimed(ctx context.Context, of Claimed) (*agents.Sandbox, error) {
+	return a.applySandbox(ctx, write{class: classTrail, edge: "sync", pool: of.Claim.Spec.WarmPoolRef.Name}, claimedConfig(of))
+}
+
+// RemakeOwn gives a claim's own sandbox, as it was seen, another blueprint. It has no
+// pod, and with this blueprint it may get one.
+func (a *Applier) RemakeOwn(ctx context.Context, of Claimed, b Blueprint) (*agents.Sandbox, error) {
+	return a.applySandbox(ctx, write{class: classTake, edge: "remake", pool: of.Claim.Spec.WarmPoolRef.Name}, remadeConfig(of, b))
 }
 
 // Retire marks a sandbox, as it was seen, as never to be handed out.
@@ -165,18 +310,16 @@ func (a *Applier) Retire(ctx context.Context, s *agents.Sandbox, reason states.R
 	if !ok {
 		return nil, fmt.Errorf("sandbox %s: retire: %q is no reason to", keyOf(s), reason)
 	}
-	return a.applySandbox(ctx, classTrail, "retire", retireConfig(s, value))
+	return a.applySandbox(ctx, write{class: classTrail, edge: "retire", pool: PoolOf(s)}, retireConfig(s, value))
 }
 
-// AnnotatePodName writes on a sandbox that a user made which pod is its own.
-func (a *Applier) AnnotatePodName(ctx context.Context, s *agents.Sandbox) (*agents.Sandbox, error) {
-	return a.applySandbox(ctx, classWarm, "annotate", podNameConfig(s))
-}
-
-// applySandbox is an apply of kiln-owner.
-func (a *Applier) applySandbox(ctx context.Context, class class, verb string, config *agentsac.SandboxApplyConfiguration) (*agents.Sandbox, error) {
+// applySandbox is an apply of kiln-owner; w says its class, its verb and its pool.
+func (a *Applier) applySandbox(ctx context.Context, w write, config *agentsac.SandboxApplyConfiguration) (*agents.Sandbox, error) {
 	key := types.NamespacedName{Namespace: *config.GetNamespace(), Name: *config.GetName()}
-	w := write{class: class, manager: states.OwnerManager, kind: "sandbox", edge: verb, key: key}
+	w.manager, w.kind, w.key = states.OwnerManager, "sandbox", key
+	if seen := *config.ResourceVersion; seen != mustNotExist {
+		w.seen = seen
+	}
 	return send(ctx, a, w, func(ctx context.Context, c *client.Connection) (*agents.Sandbox, error) {
 		return c.Kiln.Sandboxes(key.Namespace).Apply(ctx, config, w.options())
 	})
@@ -185,9 +328,21 @@ func (a *Applier) applySandbox(ctx context.Context, class class, verb string, co
 // DeleteSandbox deletes a sandbox, as it was seen. ErrGone says that there is none
 // any more.
 func (a *Applier) DeleteSandbox(ctx context.Context, s *agents.Sandbox) error {
-	w := write{class: classTrail, manager: states.OwnerManager, kind: "sandbox", edge: "delete", key: keyOf(s)}
+	w := write{class: classTrail, manager: states.OwnerManager, kind: "sandbox", edge: "delete", key: keyOf(s), pool: PoolOf(s), seen: s.ResourceVersion}
 	_, err := send(ctx, a, w, func(ctx context.Context, c *client.Connection) (struct{}, error) {
 		return struct{}{}, c.Kiln.Sandboxes(s.Namespace).Delete(ctx, s.Name, deletion(s))
+	})
+	return err
+}
+
+// DeleteOf deletes the sandbox of a claim whose lifetime is over: the one that was
+// seen, whatever became of it since.
+func (a *Applier) DeleteOf(ctx context.Context, of Claimed) error {
+	s := of.Sandbox
+	w := write{class: classTrail, manager: states.ClaimManager, kind: "sandbox", edge: "delete", key: keyOf(s), pool: PoolOf(s)}
+	_, err := send(ctx, a, w, func(ctx context.Context, c *client.Connection) (struct{}, error) {
+		uid := s.UID
+		return struct{}{}, c.Kiln.Sandboxes(s.Namespace).Delete(ctx, s.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 	})
 	return err
 }
@@ -201,7 +356,7 @@ func deletion(o metav1.Object) metav1.DeleteOptions {
 
 // ReportSandbox writes the whole status of a sandbox, as it was seen.
 func (a *Applier) ReportSandbox(ctx context.Context, s *agents.Sandbox, want agents.SandboxStatus) (*agents.Sandbox, error) {
-	w := write{class: launchClass(s), manager: states.StatusManager, kind: "sandboxstatus", edge: "report", key: keyOf(s)}
+	w := write{class: a.launchClass(s), manager: states.StatusManager, kind: "sandboxstatus", edge: "report", key: keyOf(s), pool: PoolOf(s), seen: s.ResourceVersion}
 	if SameStatus(s.Status, want) {
 		a.skip(w)
 		return s, nil

@@ -17,23 +17,30 @@ type Scope struct {
 	Kind string
 	// own are the fields. A field owns what is below it.
 	own *fieldpath.Set
-	// once are fields it writes with the creation only. Another manager takes them
-	// over with the first move: kiln-state the state that a pod is created with.
+	// once are fields it writes with the creation only. Another manager takes one over
+	// when it changes: kiln-state the state that a pod is created with.
 	once *fieldpath.Set
 	// keys says whose keys it may own in the maps of labels and annotations,
 	// beside those in own; none of them is reserved.
 	keys userKeys
 }
 
-// userKeys is whose keys a manager may own in a map of labels or annotations.
-// Template and claim never give the same key: a claim that tries is refused, or,
-// where both say the same, left out.
+// userKeys is which keys of users a manager may own in a map of labels or
+// annotations: those of the template as they were when the object was made, or what
+// came later, which is the claim's, and what the template says since.
 type userKeys uint8
 
 const (
 	noKeys userKeys = iota
-	templateKeys
-	claimKeys
+	birthKeys
+	laterKeys
+)
+
+// The labels and annotations of ours that a pod is born with and that are kept in
+// line from then on.
+var (
+	birthLabels      = []string{LabelState, LabelNameHash, LabelTemplate}
+	birthAnnotations = []string{AnnotationLabels, AnnotationAnnotations}
 )
 
 // Scopes are the scopes of every manager.
@@ -44,16 +51,27 @@ var Scopes = []Scope{
 	), nil, noKeys},
 	{states.StatusManager, "sandboxstatus", fields(at("status")), nil, noKeys},
 	{states.PodManager, "pod", fields(
-		keys("metadata.labels", LabelNameHash, LabelTemplate), keys("metadata.annotations", AnnotationPoolUID),
-		at("metadata.ownerReferences"), at("spec"),
-	), fields(keys("metadata.labels", LabelState)), templateKeys},
+		keys("metadata.annotations", AnnotationPoolUID), at("metadata.ownerReferences"), at("spec"),
+	), fields(keys("metadata.labels", birthLabels...), keys("metadata.annotations", birthAnnotations...)), birthKeys},
 	{states.StateManager, "pod", fields(
-		keys("metadata.labels", LabelState, LabelClaimUID, LabelPool, LabelCreatedBy), keys("metadata.annotations", AnnotationSafeToEvict),
-	), nil, claimKeys},
-	{states.ClaimManager, "claim", fields(keys("metadata.annotations", AnnotationSandboxName, AnnotationFirstObserved)), nil, noKeys},
+		keys("metadata.labels", LabelClaimUID, LabelPool, LabelCreatedBy), keys("metadata.labels", birthLabels...),
+		keys("metadata.annotations", AnnotationSafeToEvict, AnnotationRestated), keys("metadata.annotations", birthAnnotations...),
+	), nil, laterKeys},
+	{states.PodManager, "service", fields(
+		keys("metadata.labels", LabelNameHash), at("metadata.ownerReferences"),
+		at("spec.clusterIP"), at("spec.selector"), at("spec.ports"),
+	), nil, noKeys},
+	{states.PodManager, "persistentvolumeclaim", fields(
+		keys("metadata.labels", LabelNameHash), at("metadata.ownerReferences"), at("spec"),
+	), nil, birthKeys},
+	{states.ClaimManager, "claim", fields(keys("metadata.annotations", AnnotationSandboxName, AnnotationFirstObserved, AnnotationFirstReady)), nil, noKeys},
 	{states.ClaimManager, "claimstatus", fields(at("status")), nil, noKeys},
 	{states.PoolManager, "poolstatus", fields(at("status")), nil, noKeys},
 	{states.TemplateManager, "template", fields(keys("metadata.labels", LabelTemplate)), nil, noKeys},
+	{states.TemplateManager, "policy", fields(
+		keys("metadata.labels", LabelTemplate), keys("metadata.annotations", AnnotationTemplate, AnnotationTemplateUID),
+		at("metadata.ownerReferences"), at("spec"),
+	), nil, noKeys},
 }
 
 // Covers returns the fields of a set that are outside the scope. Fields that

@@ -52,15 +52,16 @@ func TestAScopeNoticesAFieldOutsideIt(t *testing.T) {
 	config.WithLabels(map[string]string{"mine": "not"})
 	g.Expect(scopeOf(t, states.ClaimManager, "claimstatus").Covers(fieldsOf(t, config))).To(HaveLen(1))
 	g.Expect(scopeOf(t, states.StateManager, "pod").Covers(fieldsOf(t, map[string]any{
-		"metadata": map[string]any{"labels": map[string]any{LabelNameHash: "x"}},
+		"metadata": map[string]any{"labels": map[string]any{LabelRevision: "x"}},
 		"spec":     map[string]any{"nodeName": "n"},
 	}))).To(HaveLen(2))
 }
 
 // objectOf is the kind of the object that a scope's kind is a part of.
 var objectOf = map[string]string{
-	"sandbox": "sandbox", "sandboxstatus": "sandbox", "pod": "pod",
+	"sandbox": "sandbox", "sandboxstatus": "sandbox", "pod": "pod", "service": "service", "persistentvolumeclaim": "persistentvolumeclaim",
 	"claim": "claim", "claimstatus": "claim", "poolstatus": "pool", "template": "template",
+	"policy": "policy",
 }
 
 func TestTwoManagersNeverOwnTheSameField(t *testing.T) {

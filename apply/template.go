@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -30,11 +32,21 @@ type Blueprint struct {
 	// because sixty-four hex digits do not fit a label.
 	Revision string
 
+	// policy is the NetworkPolicy without which no pod of such a sandbox starts; empty
+	// if there is none.
+	policy           string
 	metadataRevision string // the revision with the pod's labels and annotations in it
 	hash, podHash    string
 	podTemplate      agents.PodTemplate
 	volumes          []agents.PersistentVolumeClaimTemplate
 	service          *bool
+	// envPolicy and volumesPolicy are how far a claim may go beyond all that.
+	envPolicy     ext.EnvVarsInjectionPolicy
+	volumesPolicy ext.VolumeClaimTemplatesPolicy
+	// claimed is what a claim adds to the pod's metadata, which podTemplate has already.
+	claimed ClaimMetadata
+	// compared is what was found out about sandboxes without a revision.
+	compared *comparisons
 }
 
 // BlueprintOf makes the blueprint of a template.
@@ -43,7 +55,9 @@ func BlueprintOf(t *ext.SandboxTemplate) (Blueprint, error) {
 	if err != nil {
 		return Blueprint{}, fmt.Errorf("template %s: spec.podTemplate.spec: %w", keyOf(t), err)
 	}
-	secure(pod, t)
+	withoutToken(pod)
+	said := maps.Clone(pod)
+	withPublicDNS(pod, t)
 	labels := maps.Clone(t.Spec.PodTemplate.ObjectMeta.Labels)
 	if labels == nil {
 		labels = map[string]string{}
@@ -56,24 +70,37 @@ func BlueprintOf(t *ext.SandboxTemplate) (Blueprint, error) {
 			ObjectMeta: agents.PodMetadata{Labels: labels, Annotations: t.Spec.PodTemplate.ObjectMeta.Annotations},
 			Spec:       runtime.RawExtension{Raw: raw},
 		},
-		volumes: t.Spec.VolumeClaimTemplates,
-		service: t.Spec.Service,
+		volumes:       t.Spec.VolumeClaimTemplates,
+		service:       t.Spec.Service,
+		envPolicy:     t.Spec.EnvVarsInjectionPolicy,
+		volumesPolicy: t.Spec.VolumeClaimTemplatesPolicy,
+		compared:      &comparisons{made: map[comparison]bool{}},
 	}
-	what := map[string]any{"pod": pod, "service": t.Spec.Service}
-	var volumes []any
-	for i, v := range t.Spec.VolumeClaimTemplates {
-		spec, err := tree(v.Spec.Raw)
-		if err != nil {
-			return Blueprint{}, fmt.Errorf("template %s: spec.volumeClaimTemplates[%d].spec: %w", keyOf(t), i, err)
-		}
-		volumes = append(volumes, map[string]any{"name": v.ObjectMeta.Name, "spec": spec})
+	if ManagesPolicy(t) {
+		b.policy = PolicyName(t.Name)
 	}
-	what["volumes"] = volumes
+	what, err := b.identity(said)
+	if err != nil {
+		return Blueprint{}, fmt.Errorf("template %s: %w", keyOf(t), err)
+	}
 	b.Revision = revision(canonical(what))
 	b.podHash = Hash(string(raw))
 	what["metadata"] = t.Spec.PodTemplate.ObjectMeta
 	b.metadataRevision, b.hash = revision(canonical(what)), Hash(string(canonical(what)))
 	return b, nil
+}
+
+// identity is what a revision is made of, with a pod for its spec.
+func (b Blueprint) identity(pod map[string]any) (map[string]any, error) {
+	var volumes []any
+	for i, v := range b.volumes {
+		spec, err := tree(v.Spec.Raw)
+		if err != nil {
+			return nil, fmt.Errorf("spec.volumeClaimTemplates[%d].spec: %w", i, err)
+		}
+		volumes = append(volumes, map[string]any{"name": v.ObjectMeta.Name, "spec": spec})
+	}
+	return map[string]any{"pod": pod, "service": b.service, "volumes": volumes}, nil
 }
 
 // RevisionFor is the revision that the members of a pool carry. Labels and
@@ -86,16 +113,68 @@ func (b Blueprint) RevisionFor(pool *ext.SandboxWarmPool) string {
 	return b.Revision
 }
 
+// revision is what the label of a claim's sandbox should say of what it was made from.
+// Most sandboxes say what their template says now. The others tell it themselves: what
+// they run cannot change. What is not known any more is whether the template asked for
+// public DNS, or for labels and annotations to count: then what fits is right. Those of
+// the agent-sandbox controller need none.
+func (of Claimed) revision() string {
+	is := of.Sandbox.Labels[LabelRevision]
+	if Inherited(of.Sandbox) || is != "" && (is == of.Says.Revision || is == of.Says.metadataRevision) {
+		return is
+	}
+	all := of.revisions()
+	if len(all) == 0 || slices.Contains(all, is) {
+		return is
+	}
+	return all[0]
+}
+
+// revisions are those that a sandbox may have been made with, likeliest first.
+func (of Claimed) revisions() (all []string) {
+	s := of.Sandbox
+	pod, err := tree(s.Spec.PodTemplate.Spec.Raw)
+	if err != nil {
+		return nil
+	}
+	meta, _ := of.divide()
+	meta.Labels = maps.Clone(meta.Labels)
+	delete(meta.Labels, LabelTemplate)
+	said := []map[string]any{pod}
+	if private := maps.Clone(pod); givesPublicDNS(private) {
+		delete(private, "dnsPolicy")
+		delete(private, "dnsConfig")
+		said = []map[string]any{private, pod}
+	}
+	b := Blueprint{volumes: s.Spec.VolumeClaimTemplates, service: s.Spec.Service}
+	for _, pod := range said {
+		what, err := b.identity(pod)
+		if err != nil {
+			return nil
+		}
+		all = append(all, revision(canonical(what)))
+	}
+	for _, pod := range said {
+		what, _ := b.identity(pod) // it was read above
+		what["metadata"] = meta
+		all = append(all, revision(canonical(what)))
+	}
+	return all
+}
+
 // Matches reports whether a sandbox was made from the blueprint for a pool. The
 // template's name counts too: pointing a pool at another template is a change,
 // also when both say the same. Of a pool that is gone, nil, nobody knows whether it
-// asked for labels and annotations to count.
+// asked for labels and annotations to count. A sandbox that the agent-sandbox
+// controller made has no revision: what it says is compared.
 func (b Blueprint) Matches(s *agents.Sandbox, pool *ext.SandboxWarmPool) bool {
 	is := s.Labels[LabelRevision]
-	if s.Annotations[AnnotationTemplate] != b.Template || is == "" {
+	switch {
+	case b.compared == nil, s.Annotations[AnnotationTemplate] != b.Template: // or it is of no template
 		return false
-	}
-	if pool == nil {
+	case is == "":
+		return b.likeness(s, pool != nil && b.RevisionFor(pool) == b.metadataRevision)
+	case pool == nil:
 		return is == b.Revision || is == b.metadataRevision
 	}
 	return is == b.RevisionFor(pool)
@@ -128,19 +207,37 @@ func revision(raw []byte) string {
 	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:]))
 }
 
-// secure gives a pod the defaults that the API promises: no service account token
-// unless asked for, and no cluster DNS where the API promises its default network
-// policy too. Kiln makes no NetworkPolicy yet; the DNS default is kept, so that pods
-// do not change when it does.
-func secure(pod map[string]any, t *ext.SandboxTemplate) {
+// promises are the annotations of a sandbox that outlast its template: the policy that
+// its pods were to have.
+func (b Blueprint) promises() map[string]string {
+	if b.policy == "" {
+		return nil
+	}
+	return map[string]string{AnnotationPolicy: b.policy}
+}
+
+// withoutToken keeps the service account's token from a pod that does not ask for it.
+func withoutToken(pod map[string]any) {
 	if pod["automountServiceAccountToken"] == nil {
 		pod["automountServiceAccountToken"] = false
 	}
-	managed := t.Spec.NetworkPolicyManagement != ext.NetworkPolicyUnmanaged
-	if managed && t.Spec.NetworkPolicy == nil && (pod["dnsPolicy"] == nil || pod["dnsPolicy"] == "") {
+}
+
+// withPublicDNS gives a pod name servers that the default policy lets it reach; the
+// cluster's it does not. The revision does not know of this: who changes only the
+// policy of a template replaces no sandbox, as the users of the API know it.
+func withPublicDNS(pod map[string]any, t *ext.SandboxTemplate) {
+	if ManagesPolicy(t) && t.Spec.NetworkPolicy == nil && (pod["dnsPolicy"] == nil || pod["dnsPolicy"] == "") {
 		pod["dnsPolicy"] = "None"
-		pod["dnsConfig"] = map[string]any{"nameservers": []any{"8.8.8.8", "1.1.1.1"}}
+		pod["dnsConfig"] = publicDNS
 	}
+}
+
+var publicDNS = map[string]any{"nameservers": []any{"8.8.8.8", "1.1.1.1"}}
+
+// givesPublicDNS reports whether a pod looks as if it was given that.
+func givesPublicDNS(pod map[string]any) bool {
+	return pod["dnsPolicy"] == "None" && reflect.DeepEqual(pod["dnsConfig"], publicDNS)
 }
 
 // specConfig is the blueprint part of a sandbox's spec.

@@ -1,0 +1,238 @@
+package apply
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/structured-merge-diff/v4/fieldpath"
+
+	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
+	"github.com/kiln-sandbox/kiln/crds/client"
+	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
+	"github.com/kiln-sandbox/kiln/states"
+)
+
+// A Takeover is what becomes of the fields of an object that the agent-sandbox
+// controller owned by Update. What is in the scope of one of Kiln's managers becomes
+// that manager's, as if it had applied it, so that what it leaves out of its next
+// apply is removed. The rest is nobody's. client-go's csaupgrade gives all of it to
+// one manager; a pod has two, and a switch that a user may turn must not become
+// ours.
+type Takeover struct {
+	kind string
+	// entries are the object's managedFields as they shall be.
+	entries []metav1.ManagedFieldsEntry
+	// Fields counts what each of Kiln's managers gains, and From names whose it was.
+	Fields map[states.Manager]int
+	From   []string
+}
+
+// TakeoverOf works out the takeover of a sandbox, pod, Service, claim or pool; ok is false if
+// nothing of it was inherited. The pod of a sandbox whose author marked it safe to
+// evict, or not, keeps that mark: marked says so.
+func TakeoverOf(o Regarding, marked bool) (t Takeover, ok bool, err error) {
+	if !Inherited(o) {
+		return Takeover{}, false, nil
+	}
+	t = Takeover{kind: KindOf(o), Fields: map[states.Manager]int{}}
+	version, _ := gvkOf(o).ToAPIVersionAndKind()
+	if t.kind == "pod" || t.kind == "service" {
+		version = corev1.SchemeGroupVersion.String() // a typed client leaves the object's own field empty
+	}
+	for _, e := range o.GetManagedFields() {
+		if !inheritedEntry(e) {
+			t.entries = append(t.entries, e)
+		}
+	}
+	for _, e := range o.GetManagedFields() {
+		if !inheritedEntry(e) {
+			continue
+		}
+		t.From = append(t.From, e.Manager)
+		for manager, set := range t.split(e, marked) {
+			e.APIVersion = version
+			if err := t.give(manager, set, e); err != nil {
+				return t, true, fmt.Errorf("%s %s: managedFields of %s: %w", t.kind, keyOf(o), e.Manager, err)
+			}
+		}
+	}
+	slices.Sort(t.From)
+	t.From = slices.Compact(t.From)
+	return t, true, nil
+}
+
+// KindOf is the kind of an object as scopes name it.
+func KindOf(o Regarding) string {
+	switch o.(type) {
+	case *agents.Sandbox:
+		return "sandbox"
+	case *ext.SandboxClaim:
+		return "claim"
+	case *ext.SandboxWarmPool:
+		return "pool"
+	case *ext.SandboxTemplate:
+		return "template"
+	case *corev1.Service:
+		return "service"
+	}
+	return "pod"
+}
+
+// split divides what an entry owns among the managers in whose scope it is. An entry
+// that cannot be read divides into nothing.
+func (t Takeover) split(e metav1.ManagedFieldsEntry, marked bool) map[states.Manager]*fieldpath.Set {
+	parts := map[states.Manager]*fieldpath.Set{}
+	all, err := setOf(e)
+	if err != nil {
+		return parts
+	}
+	leaves := all.Leaves()
+	all.Iterate(func(p fieldpath.Path) {
+		// The fields of an item do not make the item theirs; of a map, its keys do.
+		if item := p[len(p)-1].Key != nil; !item && !leaves.Has(p) {
+			return
+		}
+		if manager, ok := heir(t.kind+e.Subresource, p, marked); ok {
+			if parts[manager] == nil {
+				parts[manager] = fieldpath.NewSet()
+			}
+			parts[manager].Insert(p.Copy())
+		}
+	})
+	return parts
+}
+
+// safeToEvict is the mark of free pool members.
+var safeToEvict = keys("metadata.annotations", AnnotationSafeToEvict)[0]
+
+// heir is the manager in whose scope a field is. What an object is born with is the
+// manager's who would have made it, and so are the keys that a user chose.
+func heir(kind string, p fieldpath.Path, marked bool) (states.Manager, bool) {
+	authors := marked && p.Equals(safeToEvict)
+	for _, in := range []func(Scope) bool{
+		func(s Scope) bool { return s.once != nil && holds(s.once, p) },
+		func(s Scope) bool { return !authors && holds(s.own, p) },
+		func(s Scope) bool { return s.keys != noKeys && isUserKey(p) },
+	} {
+		for _, s := range Scopes {
+			if s.Kind == kind && in(s) {
+				return s.Manager, true
+			}
+		}
+	}
+	return "", false
+}
+
+// holds reports whether a field is in a set, or below one that is.
+func holds(set *fieldpath.Set, p fieldpath.Path) bool {
+	for i := range p {
+		if set.Has(p[:i+1]) {
+			return true
+		}
+	}
+	return false
+}
+
+func setOf(e metav1.ManagedFieldsEntry) (*fieldpath.Set, error) {
+	set := fieldpath.NewSet()
+	if e.FieldsV1 == nil {
+		return set, nil
+	}
+	return set, set.FromJSON(bytes.NewReader(e.FieldsV1.GetRawBytes()))
+}
+
+// give adds fields to what a manager has applied. The entry that they come from says
+// when and where.
+func (t *Takeover) give(manager states.Manager, set *fieldpath.Set, from metav1.ManagedFieldsEntry) error {
+	t.Fields[manager] += set.Size()
+	at := slices.IndexFunc(t.entries, func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager == string(manager) && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == from.Subresource
+	})
+	if at < 0 {
+		from.Manager, from.Operation = string(manager), metav1.ManagedFieldsOperationApply
+		t.entries, at = append(t.entries, from), len(t.entries)
+	} else {
+		had, err := setOf(t.entries[at])
+		if err != nil {
+			return err
+		}
+		set = set.Union(had)
+	}
+	raw, err := set.ToJSON()
+	if err != nil {
+		return err
+	}
+	t.entries[at].FieldsV1 = &metav1.FieldsV1{}
+	t.entries[at].FieldsV1.SetRawBytes(raw)
+	return nil
+}
+
+// patch replaces the managedFields of an object, as it was seen: the resourceVersion
+// in it makes the server answer with a conflict if it has changed.
+func (t Takeover) patch(o metav1.Object) ([]byte, error) {
+	type replacement struct {
+		Op    string `json:"op"`
+		Path  string `json:"path"`
+		Value any    `json:"value"`
+	}
+	return json.Marshal([]replacement{
+		{"replace", "/metadata/managedFields", t.entries},
+		{"replace", "/metadata/resourceVersion", o.GetResourceVersion()},
+	})
+}
+
+// patcher is the part of a typed client that a takeover needs.
+type patcher[T any] interface {
+	Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (T, error)
+}
+
+// mainManager is the manager in whose name a kind is taken over.
+var mainManager = map[string]states.Manager{
+	"sandbox": states.OwnerManager, "pod": states.PodManager, "claim": states.ClaimManager,
+	"pool": states.PoolManager, "template": states.TemplateManager, "service": states.PodManager,
+}
+
+// takeOver writes a takeover of an object, as it was seen. It changes who owns the
+// fields and no field, so nobody is told of anything and no state moves. It goes to
+// the object itself: the server ignores managedFields sent to a subresource.
+func takeOver[T Regarding](ctx context.Context, a *Applier, o T, t Takeover, of func(*client.Connection) patcher[T]) (T, error) {
+	w := write{class: classWarm, manager: mainManager[t.kind], kind: t.kind, edge: "takeover", key: keyOf(o), seen: o.GetResourceVersion()}
+	return send(ctx, a, w, func(ctx context.Context, c *client.Connection) (T, error) {
+		body, err := t.patch(o)
+		if err != nil {
+			return o, err
+		}
+		return of(c).Patch(ctx, o.GetName(), types.JSONPatchType, body, metav1.PatchOptions{FieldManager: string(w.manager)})
+	})
+}
+
+// TakeOver makes what Kiln inherited of an object its own; what was not inherited is
+// returned as it is.
+func (a *Applier) TakeOver(ctx context.Context, o Regarding, marked bool) (Regarding, error) {
+	t, ok, err := TakeoverOf(o, marked)
+	if !ok || err != nil {
+		return o, err
+	}
+	ns := o.GetNamespace()
+	switch o := o.(type) {
+	case *agents.Sandbox:
+		return takeOver(ctx, a, o, t, func(c *client.Connection) patcher[*agents.Sandbox] { return c.Kiln.Sandboxes(ns) })
+	case *ext.SandboxClaim:
+		return takeOver(ctx, a, o, t, func(c *client.Connection) patcher[*ext.SandboxClaim] { return c.Kiln.Claims(ns) })
+	case *ext.SandboxWarmPool:
+		return takeOver(ctx, a, o, t, func(c *client.Connection) patcher[*ext.SandboxWarmPool] { return c.Kiln.Pools(ns) })
+	case *ext.SandboxTemplate:
+		return takeOver(ctx, a, o, t, func(c *client.Connection) patcher[*ext.SandboxTemplate] { return c.Kiln.Templates(ns) })
+	case *corev1.Service:
+		return takeOver(ctx, a, o, t, func(c *client.Connection) patcher[*corev1.Service] { return c.Core.CoreV1().Services(ns) })
+	case *corev1.Pod:
+		return takeOver(ctx, a, o, t, func(c *client.Connection) patcher[*corev1.Pod] { return c.Core.CoreV1().Pods(ns) })
+	}
+	return o, fmt.Errorf("%s: a %T has no takeover", keyOf(o), o)
+}
