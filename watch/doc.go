@@ -13,13 +13,20 @@
 //	store     informers, and ahead of them what our own writes and reads returned
 //	memory    what the process remembers and no object says
 //	shelf     the members that claims may take, and the claims that wait
+//	measure   what a scrape tells of stores and shelves
 //	loop      queues, the one step, Events
 //	claim     claims: shelf, adoption, freshness, cold start, status; annotations
-//	sandbox   sandboxes with their pods
+//	sandbox   sandboxes with their pods, Services and storage
 //	pool      members: replenish, scale, roll; status
-//	template  labels
+//	template  NetworkPolicies; labels
 //
-// Imports run downwards in this list, and no kind imports another: controller.go
+// A step costs what changed, not what exists. The roster of package pool follows what
+// the stores learn and counts members one by one; nearly all that a pool decides is
+// decided from its counts. It looks at all members once when what is current changes,
+// and once for a plan that has too many of them; a rolling update looks at those alone
+// that it may give up now.
+//
+// Imports run downwards in the list above, and no kind imports another: controller.go
 // gives each the functions that wake the others.
 //
 // # The writes of a warm claim
@@ -43,13 +50,30 @@
 //
 // # Who wakes whom
 //
-// A pod wakes its sandbox, and one that outlives it the pool whose member it was.
+// A pod, a Service and a claim for storage wake the sandbox that they belong to, or
+// that they are in the way of; one that lacks the label by which informers know what
+// is ours is followed by a watch of its own while it is in the way. A pod that
+// outlives its sandbox wakes the pool whose member it was.
 // A sandbox wakes its owner: the pool that counts it or the claim that holds it.
 // A claim wakes the sandboxes that it owns, so that the pods' states follow, and the
 // pool when it was told of its sandbox. A pool wakes the claims that wait for it, a
-// template its pools. A member that becomes ready wakes exactly one claim, the first
+// template its pools. A NetworkPolicy wakes the template that has its name, and the
+// sandboxes that have no pod for want of it, and such a sandbox its template; the last sandbox or pod of a template that
+// is gone wakes that, so that the policy goes too. A member that becomes ready wakes exactly one claim, the first
 // in line. Nothing is polled, and no retry has a flat delay. A loop that has not
 // started drops what wakes it: a standby remembers no keys.
+//
+// # Who goes first
+//
+// The namespaces take turns in every queue, and share the places of every class of
+// writes, and so do the pools of each. What waits for a slow server holds up its own
+// pool: a step, or a write, that takes longer than a second gives its worker, or its
+// place, to others. A namespace in which very much waits like that narrows to one step
+// and one write for each pool, and never closes. Keys that
+// nobody waits for, as a claim that was told of its sandbox, are stepped behind those
+// that somebody does; so a new leader begins with the claims that wait, in the order
+// in which they were made. Before its first step it reads all pools and templates
+// from the quorum: what its predecessor knew of them it knows, too.
 //
 // # When the watch does not show something
 //
@@ -57,4 +81,11 @@
 // own resource version tells when it is past the object that names the missing one.
 // Where it is not, the API server is asked before anybody is told that something does
 // not exist.
+//
+// # Traces
+//
+// A loop makes a span of each step, below what the object's client says in its
+// annotation, and apply one of each write, below the span that it finds in its context.
+// Both know the API of OpenTelemetry and no more of it: what keeps spans and sends them
+// is wired in cmd. Nil for a tracer is off, and costs no allocation.
 package watch

@@ -24,6 +24,8 @@ var worded = map[string][]string{
 	"EnvVarsInjectionRejected":  {"claim/conditions.go"},
 	"VolumeClaimTemplatesError": {"claim/conditions.go"},
 	"SandboxNotReady":           {"claim/conditions.go"},
+	"ClaimExpired":              {"claim/conditions.go"},
+	"ChangeWithoutEffect":       {"claim/conditions.go"},
 	"SandboxLost":               {"claim/conditions.go"},
 	"SandboxAdopted":            {"claim/conditions.go"},
 	"SandboxProvisioned":        {"claim/conditions.go"},
@@ -37,10 +39,19 @@ var worded = map[string][]string{
 	"PodSchedulingUnknown":      {"sandbox/conditions.go"},
 	"SandboxSuspended":          {"sandbox/conditions.go"},
 	"NotSuspended":              {"sandbox/conditions.go"},
+	"PodTerminating":            {"sandbox/conditions.go"},
+	"PodNotOwned":               {"sandbox/conditions.go"},
+	"PodStateUnknown":           {"sandbox/conditions.go"},
+	"SandboxReady":              {"sandbox/occasions.go"},
+	"SandboxPodCreated":         {"sandbox/occasions.go"},
+	"SandboxPodCreateFailed":    {"sandbox/occasions.go"},
+	"SandboxExpired":            {"view/view.go"},
+	"InvalidConfiguration":      {"view/view.go"},
 	"InvalidTemplate":           {"pool/conditions.go"},
 	"TemplateUnreadable":        {"pool/conditions.go"},
 	"SandboxRefused":            {"pool/conditions.go"},
 	"PodRefused":                {"pool/conditions.go"},
+	"AdoptionRefused":           {"pool/conditions.go"},
 	"MembersEnd":                {"pool/conditions.go"},
 	"Unschedulable":             {"pool/conditions.go"},
 	"AsExpected":                {"pool/conditions.go"},
@@ -55,6 +66,8 @@ var worded = map[string][]string{
 	"WarmPoolNotProgressing":    {"pool/conditions.go"},
 	"WarmPoolProgressing":       {"pool/conditions.go"},
 	"ReconcilerError":           {"view/view.go"},
+	"NetworkPolicyRefused":      {"view/view.go"},
+	"NetworkPolicyDeleted":      {"template/conditions.go"},
 }
 
 // literals calls visit with every string literal of the product's sources below.
@@ -99,7 +112,7 @@ func TestEveryRowOfTheTablesIsKnownHere(t *testing.T) {
 		if !strings.HasSuffix(file, "/conditions.go") || strings.ContainsAny(text, " %/.,:;=") || text == "" || text[0] < 'A' || text[0] > 'Z' {
 			return
 		}
-		if slices.Contains([]string{"Adoption", "Provisioning", "Losing", "Reconciling"}, text) {
+		if slices.Contains([]string{"Adoption", "Provisioning", "Losing", "Reconciling", "Deleting", "Editing"}, text) {
 			return // what an Event did
 		}
 		NewWithT(t).Expect(worded).To(HaveKey(text), file)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	"github.com/kiln-sandbox/kiln/apply"
 	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
 	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
@@ -53,19 +55,25 @@ func (l *Annotations) Do(ctx context.Context, s AnnotationSnapshot, d states.Dec
 	switch d.Act {
 	case states.Annotate:
 		got, err := l.Writer.AnnotateClaim(ctx, s.claim, s.sandbox.Name, l.Metrics.FirstObserved(s.claim, l.Now()))
-		return none, l.Stores.Claims.Settle(ctx, s.claim, got, err)
+		err = l.Stores.Claims.Settle(ctx, s.claim, got, err)
+		if is, ok := l.Stores.Claims.Get(view.KeyOf(s.claim)); !ok || is.UID != s.claim.UID {
+			l.Metrics.Forget(s.claim) // it ended meanwhile
+		}
+		return none, err
 	case states.Rest, states.Wait, states.Retry:
 		if s.claim != nil && s.claim.Status.State == ext.StateBound {
 			l.Metrics.Forget(s.claim) // nothing measures it any more
 		}
 	case states.AskShelf, states.ReadPool, states.ReadTemplate, states.ReadSandbox, states.ReadClaim, states.ProveFresh,
-		states.Move, states.Report, states.Adopt, states.Refuse, states.Create, states.Retire, states.Delete, states.Label:
+		states.Move, states.Report, states.Adopt, states.Refuse, states.Create, states.Retire, states.Delete, states.Sync, states.Label:
 	}
 	return none, nil
 }
 
-// misannotated reports whether a bound claim's annotations do not name the sandbox
-// that it holds. One that is not bound yet has nothing to say.
+// misannotated reports whether the annotations of a claim that was told that it is
+// Ready are not what they should be. One that was not has not all to say yet, and
+// they are written at once.
 func misannotated(c *ext.SandboxClaim, s *agents.Sandbox) bool {
-	return c.Status.State == ext.StateBound && c.Annotations[apply.AnnotationSandboxName] != s.Name
+	ready := c.Status.Startup.FirstReadyTime != nil || meta.IsStatusConditionTrue(c.Status.Conditions, view.Ready)
+	return c.Status.State == ext.StateBound && ready && apply.ClaimMisannotated(c, s.Name)
 }

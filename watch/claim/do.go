@@ -7,12 +7,14 @@ import (
 	"sync"
 
 	"github.com/kiln-sandbox/kiln/apply"
+	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
 	"github.com/kiln-sandbox/kiln/states"
 	"github.com/kiln-sandbox/kiln/watch/view"
 )
 
 // Do carries out the one effect of a decision.
 func (l *Claims) Do(ctx context.Context, s Snapshot, d states.Decision) (learned, error) {
+	defer l.settle(s)
 	known := s.learned
 	var err error
 	switch d.Act {
@@ -43,9 +45,28 @@ func (l *Claims) Do(ctx context.Context, s Snapshot, d states.Decision) (learned
 	case states.Annotate:
 		known.annotating = true
 		l.Annotate(s.key)
-	case states.ReadClaim, states.Retire, states.Delete, states.Label: // not a claim's
+	case states.Sync:
+		known, err = l.sync(ctx, s, d)
+	case states.Delete:
+		err = l.delete(ctx, s, d)
+	case states.ReadClaim, states.Retire, states.Label: // not a claim's
 	}
 	return known, err
+}
+
+// settle forgets what was measured of a claim or a pool that has ended meanwhile: its
+// event has passed, or is to come and forgets, too.
+func (l *Claims) settle(s Snapshot) {
+	if s.claim != nil {
+		if is, ok := l.Stores.Claims.Get(s.key); !ok || is.UID != s.claim.UID {
+			l.Metrics.Forget(s.claim)
+		}
+	}
+	if s.pool != nil {
+		if _, ok := l.Stores.Pools.Get(view.KeyOf(s.pool)); !ok {
+			l.Metrics.ForgetPool(view.KeyOf(s.pool))
+		}
+	}
 }
 
 // end ends what a step has open. A claim that has its sandbox has no business with
@@ -111,7 +132,17 @@ func (l *Claims) adopt(ctx context.Context, s Snapshot, d states.Decision) (lear
 	member, ok := l.Stores.Sandboxes.Get(s.offer.Member)
 	outdated := ok && s.Facts.Strict && !l.Stores.Current(member, view.TemplateOf(s.pool), s.pool)
 	known.offer.Offer = states.OfferNone // whatever comes, it is not on offer any more
-	if !ok || outdated || !apply.ControlledBy(s.pool.UID, member) {
+	of := apply.Claimed{Sandbox: member, Claim: s.claim}
+	if ok {
+		// A member of an older template may have other labels than the newest.
+		added, err := apply.ClaimMetadataOf(of, l.labelDomains())
+		if err != nil {
+			known.failure = refusalIn(err)
+			return known, nil
+		}
+		of.Added = added
+	}
+	if !ok || outdated || !apply.ControlledBy(s.pool.UID, member) || view.Sandbox(member).Idle {
 		l.Shelves.Sync(s.offer.Member) // it left in this moment; the shelf offers another
 		return known, nil
 	}
@@ -123,23 +154,35 @@ func (l *Claims) adopt(ctx context.Context, s Snapshot, d states.Decision) (lear
 			}
 		})
 	}
-	got, err := l.Writer.Adopt(ctx, member, s.claim)
+	got, err := l.Writer.Adopt(ctx, of)
 	beside.Wait()
+	if errors.Is(err, apply.ErrRefused) {
+		l.refused(s, member, err)
+		return known, nil
+	}
 	err = l.Stores.Sandboxes.Settle(ctx, member, got, err)
 	l.Shelves.Sync(s.offer.Member)
 	return known, err
 }
 
+// refused takes a member off the shelf that the API server does not let the claim
+// have. The pool says so, and the claim asks for another.
+func (l *Claims) refused(s Snapshot, member *agents.Sandbox, why error) {
+	hold := l.Refusals.Add(s.pool.UID, member, apply.Message(why))
+	if is, ok := l.Stores.Sandboxes.Get(s.offer.Member); !ok || is.UID != member.UID {
+		l.Refusals.Drop(member.UID) // it ended meanwhile, and nothing else would forget it
+	}
+	l.Shelves.Sync(s.offer.Member)
+	l.WakeSandboxAfter(s.offer.Member, hold) // then it goes back
+	l.WakePool(view.PoolOf(s.claim))
+}
+
 // create makes the claim its own sandbox: a cold start.
 func (l *Claims) create(ctx context.Context, s Snapshot, d states.Decision) (learned, error) {
 	known := s.learned
-	template, ok := l.Stores.Templates.Get(view.TemplateOf(s.pool))
-	if !ok {
-		return known, nil // it went in this moment; the next look says so
-	}
-	blueprint, err := l.Stores.Blueprint(template)
+	blueprint, err := l.blueprint(s)
 	if err != nil {
-		known.failure = view.Problem{Reason: states.ReasonTemplateInvalid, Message: err.Error()}
+		known.failure = refusalIn(err)
 		return known, nil
 	}
 	l.Shelves.GiveBack(s.key)
@@ -148,7 +191,7 @@ func (l *Claims) create(ctx context.Context, s Snapshot, d states.Decision) (lea
 	case errors.Is(err, apply.ErrLost):
 		return l.collide(ctx, s)
 	case errors.Is(err, apply.ErrRefused):
-		known.failure, known.retryable = view.Problem{Reason: states.ReasonCreateRefused, Message: apply.Message(err)}, true
+		known.failure = view.Problem{Reason: states.ReasonCreateRefused, Message: apply.Message(err)}
 		return known, nil
 	case err != nil:
 		return known, err
@@ -197,6 +240,9 @@ func (l *Claims) move(ctx context.Context, s Snapshot, d states.Decision) (learn
 	}
 	err = l.Stores.Claims.Put(got)
 	known.reported = states.ReasonHolds
+	if d.Reason == s.problem.Reason {
+		known.reported = d.Reason
+	}
 	if s.sandbox != nil {
 		l.Shelves.Done(s.key, s.sandbox.Name)
 		l.handOver(s)
@@ -209,4 +255,45 @@ func (l *Claims) move(ctx context.Context, s Snapshot, d states.Decision) (learn
 		}
 	}
 	return known, err
+}
+
+// sync brings the sandbox that a claim holds in line: its labels, or, if it is the
+// claim's own and its pod was refused, all of it.
+func (l *Claims) sync(ctx context.Context, s Snapshot, d states.Decision) (learned, error) {
+	known := s.learned
+	if d.Reason != states.ReasonPodProblem {
+		known.mends++
+		got, err := l.Writer.SyncClaimed(ctx, l.adding(s))
+		return known, l.Stores.Sandboxes.Settle(ctx, s.sandbox, got, err)
+	}
+	blueprint, err := l.blueprint(s)
+	if err != nil {
+		known.failure = refusalIn(err)
+		return known, nil
+	}
+	got, err := l.Writer.RemakeOwn(ctx, s.claimed(), blueprint)
+	if errors.Is(err, apply.ErrRefused) {
+		known.failure = view.Problem{Reason: states.ReasonCreateRefused, Message: apply.Message(err)}
+		return known, nil
+	}
+	return known, l.Stores.Sandboxes.Settle(ctx, s.sandbox, got, err)
+}
+
+// delete takes a stale claim out, or what it has left.
+func (l *Claims) delete(ctx context.Context, s Snapshot, d states.Decision) error {
+	if d.About.Part == states.PartSandbox {
+		err := l.Writer.DeleteOf(ctx, s.claimed())
+		if err == nil {
+			l.Stores.Sandboxes.MarkDeleted(s.sandbox)
+			return nil
+		}
+		return l.Stores.Sandboxes.Settle(ctx, s.sandbox, nil, err)
+	}
+	err := l.Writer.DeleteClaim(ctx, s.claim, lifecycle(s.claim).ShutdownPolicy)
+	if err == nil {
+		l.emit(s, d.Reason)
+		l.Stores.Claims.MarkDeleted(s.claim)
+		return nil
+	}
+	return l.Stores.Claims.Settle(ctx, s.claim, nil, err)
 }

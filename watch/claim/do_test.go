@@ -3,6 +3,7 @@ package claim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -30,6 +31,10 @@ var words = map[states.Reason]string{
 	states.ReasonSandboxLost:     `SandboxLost Sandbox "s" of this claim is gone, and what was in it is lost; create a new claim to get another`,
 	states.ReasonInvalidMetadata: "InvalidMetadata what is wrong",
 	states.ReasonEnvRejected:     "EnvVarsInjectionRejected what is wrong",
+	states.ReasonEnvInvalid:      "ReconcilerError Error seen: what is wrong",
+	states.ReasonExpired:         "ClaimExpired Claim expired. Sandbox cleanup initiated.",
+	states.ReasonEnded:           "ClaimExpired Claim expired. Sandbox cleanup initiated.",
+	states.ReasonExpiredForeign:  `ClaimExpired Claim expired. sandbox not owned by this claim: Sandbox "c" is owned by nobody; deletion skipped.`,
 	states.ReasonVolumesRejected: "VolumeClaimTemplatesError what is wrong",
 	states.ReasonTemplateInvalid: "ReconcilerError Error seen: what is wrong",
 	states.ReasonNameTaken:       "ReconcilerError Error seen: what is wrong",
@@ -44,7 +49,7 @@ func holds(t *testing.T) (*world, *recorder, Snapshot) {
 	w := aWorld(t, aClaim(named(ext.StateBound)), aSandbox(owned, ready), aPool(), aTemplate())
 	r := w.writing()
 	s := w.Observe(key, learned{})
-	s.problem.Message = "what is wrong"
+	s.problem.Message, s.stranger = "what is wrong", `Sandbox "c" is owned by nobody`
 	return w, r, s
 }
 
@@ -62,6 +67,10 @@ func TestTheConditionFollowsTheDecisionsReasonAndNotTheFacts(t *testing.T) {
 			w.g.Expect(c.Reason + " " + c.Message).To(Equal(want))
 			w.g.Expect(c.Reason).To(Equal(waiting[why].reason))
 			w.g.Expect(c.ObservedGeneration).To(BeEquivalentTo(3))
+			if waiting[why].keeps {
+				w.g.Expect(r.status.SandboxStatus.Name).To(Equal("s"), "it has it all the same")
+				return
+			}
 			w.g.Expect(r.status.SandboxStatus).To(BeZero(), "what it waits for is not what it has")
 		})
 	}
@@ -109,10 +118,13 @@ func TestWhatAClaimHasRefusedIsRememberedUntilItHasOneOrIsLost(t *testing.T) {
 
 // told are the Events about claims, of the sandbox s.
 var told = map[states.Reason]string{
-	states.ReasonAdopted:     `c Normal SandboxAdopted Adoption: Adopted warm pool Sandbox "s"`,
-	states.ReasonNoneWarm:    `c Normal SandboxProvisioned Provisioning: Created Sandbox "c"`,
-	states.ReasonOutdated:    `c Normal SandboxOutdated Adoption: Sandbox "s" is of an older template than the claim may get; taking another`,
-	states.ReasonSandboxLost: `c Warning SandboxLost Losing: Sandbox "s" of this claim is gone, and what was in it is lost; create a new claim to get another`,
+	states.ReasonAdopted:        `c Normal SandboxAdopted Adoption: Adopted warm pool Sandbox "s"`,
+	states.ReasonNoneWarm:       `c Normal SandboxProvisioned Provisioning: Created Sandbox "c"`,
+	states.ReasonOutdated:       `c Normal SandboxOutdated Adoption: Sandbox "s" is of an older template than the claim may get; taking another`,
+	states.ReasonExpired:        "c Normal ClaimExpired Claim Expired: Claim expired",
+	states.ReasonExpiredForeign: "c Normal ClaimExpired Claim Expired: Claim expired",
+	states.ReasonExpiredGoes:    "c Normal ClaimExpired Deleting: Deleting Claim (ShutdownPolicy=DeleteForeground)",
+	states.ReasonSandboxLost:    `c Warning SandboxLost Losing: Sandbox "s" of this claim is gone, and what was in it is lost; create a new claim to get another`,
 }
 
 // acts are the decisions that an Event follows, whatever their reason.
@@ -120,18 +132,20 @@ var acts = map[string]states.Decision{
 	"move":   {Act: states.Move, About: states.About{Event: states.EventLost}},
 	"refuse": {Act: states.Refuse},
 	"create": {Act: states.Create},
+	"delete": {Act: states.Delete},
 }
 
 func TestTheEventFollowsTheDecisionsReason(t *testing.T) {
 	NewWithT(t).Expect(slices.Collect(maps.Keys(occasions))).To(ConsistOf(slices.Collect(maps.Keys(told))), "every row of the table is told here")
 	for why, want := range told {
 		for act, d := range acts {
-			if (why == states.ReasonNoneWarm) != (act == "create") {
-				continue // its Event is about another sandbox
+			if (why == states.ReasonNoneWarm) != (act == "create") || (why == states.ReasonExpiredGoes) != (act == "delete") {
+				continue // their Events are about another sandbox, and about the claim's end
 			}
 			t.Run(act+" "+string(why), func(t *testing.T) {
 				w, r, s := holds(t)
 				d.Reason = why
+				s.claim.Spec.Lifecycle = &ext.Lifecycle{ShutdownPolicy: ext.ShutdownDeleteForeground}
 				_, err := w.Do(t.Context(), s, d)
 				w.g.Expect(err).NotTo(HaveOccurred())
 				w.g.Expect(w.told(r)).To(Equal([]string{want}))
@@ -157,7 +171,7 @@ func TestAReasonWithoutAnOccasionIsNoEventNorIsAWriteThatFailed(t *testing.T) {
 
 func TestEveryReasonToTellAClaimIsWorded(t *testing.T) {
 	g := NewWithT(t)
-	problems := []states.Reason{"", states.ReasonInvalidMetadata, states.ReasonEnvRejected, states.ReasonVolumesRejected,
+	problems := []states.Reason{"", states.ReasonInvalidMetadata, states.ReasonEnvRejected, states.ReasonVolumesRejected, states.ReasonEnvInvalid,
 		states.ReasonTemplateInvalid, states.ReasonNameTaken, states.ReasonCreateRefused}
 	decided := map[states.Reason]bool{}
 	for _, state := range []states.State{states.Warming, states.Binding, states.Bound, states.Stale} {
@@ -183,12 +197,17 @@ func TestEveryReasonToTellAClaimIsWorded(t *testing.T) {
 			}
 		}
 	}
+	for _, f := range []states.ClaimFacts{{Ended: true}, {Lifetime: states.Lifetime{Ends: true}}, {Lifetime: states.Lifetime{Ends: true}, Foreign: true}} {
+		f.State = states.Bound
+		decided[states.StepClaim(f).Reason] = true
+	}
 	for why := range decided {
 		_, waits := waiting[why]
 		g.Expect(waits || slices.Contains(followed, why)).To(BeTrue(), string(why))
 	}
 	for why := range waiting {
 		g.Expect(decided).To(HaveKey(why), "a row that nothing decides is none")
+		g.Expect(states.Remedies).To(HaveKey(why), "every reason has a remedy")
 	}
 	for _, why := range followed {
 		g.Expect(decided).To(HaveKey(why))
@@ -196,8 +215,8 @@ func TestEveryReasonToTellAClaimIsWorded(t *testing.T) {
 }
 
 // lends is a world with a free member on the shelf.
-func lends(t *testing.T, all ...metav1.Object) (*world, *recorder) {
-	w := aWorld(t, append(all, aTemplate(), aSandbox(), aPod())...)
+func lends(t testing.TB, all ...metav1.Object) (*world, *recorder) {
+	w := aWorld(t, append(all, aTemplate(), aSandbox(ready), aPod())...)
 	r := w.writing()
 	w.Shelves.Sync(view.KeyOf(aSandbox()))
 	return w, r
@@ -334,7 +353,7 @@ func TestALossIsToldAndAHandThatEmptiedTheStatusLosesToo(t *testing.T) {
 }
 
 func TestAnnotationsAreWrittenOnceWithTheTimeOfTheFirstSight(t *testing.T) {
-	w := aWorld(t, aClaim(named(ext.StateBound)), aSandbox(owned))
+	w := aWorld(t, aClaim(named(ext.StateBound), toldReady), aSandbox(owned))
 	r := &recorder{}
 	l := &Annotations{Stores: w.Stores, Writer: r, Metrics: NewMetrics(nil), Now: w.Now}
 	l.Metrics.FirstObserved(aClaim(), noon.Add(-time.Minute))
@@ -343,4 +362,42 @@ func TestAnnotationsAreWrittenOnceWithTheTimeOfTheFirstSight(t *testing.T) {
 	}
 	w.g.Expect(r.wrote).To(Equal([]string{"annotate s 11:59:00"}))
 	w.g.Expect(l.Metrics.observed).To(BeEmpty(), "nothing measures it any more")
+}
+
+// toldReady is a claim that says that it is Ready.
+func toldReady(c *ext.SandboxClaim) {
+	c.Status.Conditions = []metav1.Condition{view.Condition(view.Ready, metav1.ConditionTrue, "DependenciesReady", "Pod is Ready")}
+}
+
+// refusesAdoption is a writer whose server lets nobody adopt anything.
+type refusesAdoption struct{ *recorder }
+
+func (r refusesAdoption) Adopt(_ context.Context, of apply.Claimed) (*agents.Sandbox, error) {
+	r.wrote = append(r.wrote, "adopt "+of.Sandbox.Name)
+	return nil, fmt.Errorf("policy: %w", apply.ErrRefused)
+}
+
+func TestAMemberThatTheServerRefusesToHandOutLeavesTheShelfAndTheClaimGetsAnother(t *testing.T) {
+	w, r := lends(t, aClaim(), aPool())
+	w.Writer = refusesAdoption{r}
+	w.g.Expect(loop.Step(t.Context(), w.Claims, key)).To(Equal(loop.Result{}))
+	w.g.Expect(r.wrote).To(Equal([]string{"adopt s", "create c", "coldstart"}))
+	w.g.Expect(w.woken).To(ContainElements("sandbox a/s after 5s", "pool a/p"))
+	said, _ := w.Refusals.Of("p-uid")
+	w.g.Expect(said.Member).To(Equal("s"))
+	w.g.Expect(w.Shelves.Take(aPool(), aClaim(), noon.Time).Offer).To(Equal(states.Offer(states.OfferEmpty)), "it is on no shelf")
+}
+
+// The label is the template's by now, and an older member has another.
+func TestAClaimIsNotGivenAMemberThatItsMetadataDoesNotFit(t *testing.T) {
+	const k = "sandbox.users.io/tier"
+	w := aWorld(t, aClaim(label(k, "lead")), aPool(), aTemplate(), aPod(), aSandbox(ready, func(b *agents.Sandbox) {
+		b.Spec.PodTemplate.ObjectMeta.Labels = map[string]string{k: "gold"}
+	}))
+	r := w.writing()
+	w.Shelves.Sync(view.KeyOf(aSandbox()))
+	w.g.Expect(loop.Step(t.Context(), w.Claims, key)).To(Equal(loop.Result{}))
+	w.g.Expect(r.wrote).To(Equal([]string{"report"}))
+	w.g.Expect(r.status.Conditions[0].Reason).To(Equal("InvalidMetadata"))
+	w.g.Expect(w.Shelves.Loans("p-uid")).To(BeEmpty())
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
 
+	"github.com/kiln-sandbox/kiln/apply"
 	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
 	"github.com/kiln-sandbox/kiln/states"
 	"github.com/kiln-sandbox/kiln/watch/store"
@@ -102,6 +103,13 @@ func (f *Freshness) Forget(pool view.Key) {
 	maps.DeleteFunc(f.last, func(of Subject, _ reading) bool { return of.Pool == pool })
 }
 
+// Len is of how many pools it remembers what the server said.
+func (f *Freshness) Len() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.last)
+}
+
 // behind reports whether a store shows an earlier state of an object than the
 // server did, and that matters to a claim of a version: what was written after the
 // claim is new enough, whatever came after it.
@@ -114,11 +122,16 @@ func behind[T store.Object](s *store.Store[T], key view.Key, is *metav1.PartialO
 		return shown
 	case !shown:
 		return !s.Passed(is.ResourceVersion)
-	case is.UID == had.GetUID():
+	case is.UID == had.GetUID() && is.Generation != had.GetGeneration():
 		return is.Generation > had.GetGeneration()
+	case is.UID == had.GetUID() && is.Annotations[asked] == had.GetAnnotations()[asked]:
+		return false
 	}
 	return !store.AtLeast(had.GetResourceVersion(), is.ResourceVersion)
 }
+
+// asked is the one annotation that changes which members are old.
+const asked = apply.AnnotationRollOnMetadata
 
 // from returns a reading that is at least as new as a claim of a version.
 func (f *Freshness) from(ctx context.Context, version string, of Subject) (reading, error) {
@@ -157,7 +170,9 @@ func (f *Freshness) begin(ctx context.Context, c *call, of Subject) {
 	c.got.version = version
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if c.err == nil {
+	// Of a pool that is not there, nothing would ever forget it. One that ends from
+	// here on has its event, which forgets.
+	if _, there := f.stores.Pools.Get(of.Pool); c.err == nil && there {
 		f.last[of] = c.got
 	}
 	delete(f.inflight, of)

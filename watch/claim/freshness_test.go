@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kiln-sandbox/kiln/apply"
 	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
 	"github.com/kiln-sandbox/kiln/states"
 	"github.com/kiln-sandbox/kiln/watch/store"
@@ -23,6 +24,12 @@ type shown struct {
 
 func shows(uid types.UID, generation int64, version string) *ext.SandboxWarmPool {
 	return &ext.SandboxWarmPool{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "p", UID: uid, Generation: generation, ResourceVersion: version}}
+}
+
+// asking has a pool roll on metadata.
+func asking[T metav1.Object](o T) T {
+	o.SetAnnotations(map[string]string{apply.AnnotationRollOnMetadata: "true"})
+	return o
 }
 
 func TestAStoreIsBehindOnlyWhereTheServerShowsSomethingLaterThatMatters(t *testing.T) {
@@ -40,6 +47,9 @@ func TestAStoreIsBehindOnlyWhereTheServerShowsSomethingLaterThatMatters(t *testi
 		{"the server shows a later spec", said("u", 3, "15"), shown{"10", shows("u", 2, "9")}, true},
 		{"the server shows a later spec, and the store one that is later than the claim", said("u", 4, "26"), shown{"25", shows("u", 3, "25")}, false},
 		{"the store has a later spec from a write of our own", said("u", 2, "9"), shown{"10", shows("u", 3, "12")}, false},
+		{"labels make members old since", asking(said("u", 2, "15")), shown{"10", shows("u", 2, "9")}, true},
+		{"labels make no member old since", said("u", 2, "15"), shown{"10", asking(shows("u", 2, "9"))}, true},
+		{"labels make members old, as the store knows", said("u", 2, "9"), shown{"10", asking(shows("u", 2, "12"))}, false},
 		{"the server shows another object of the name", said("v", 1, "15"), shown{"10", shows("u", 2, "9")}, true},
 		{"the store has another object of the name that was made since", said("u", 2, "9"), shown{"10", shows("v", 1, "12")}, false},
 		{"the server shows one that is new", said("u", 1, "15"), shown{"10", nil}, true},
@@ -64,9 +74,11 @@ func TestAStoreIsBehindOnlyWhereTheServerShowsSomethingLaterThatMatters(t *testi
 }
 
 // reads is a freshness over a function that reads.
-func reads(version func() string, read func() (reading, error)) *Freshness {
+func reads(t *testing.T, version func() string, read func() (reading, error)) *Freshness {
+	t.Helper()
+	w := aWorld(t, &ext.SandboxWarmPool{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}})
 	return &Freshness{
-		last: map[Subject]reading{}, inflight: map[Subject]*call{}, version: version,
+		stores: w.Stores, last: map[Subject]reading{}, inflight: map[Subject]*call{}, version: version,
 		read: func(context.Context, Subject) (reading, error) { return read() },
 	}
 }
@@ -76,7 +88,7 @@ func reads(version func() string, read func() (reading, error)) *Freshness {
 func TestAReadingServesEveryClaimThatIsNotNewer(t *testing.T) {
 	g := NewWithT(t)
 	seen, read := "10", 0
-	f := reads(func() string { return seen }, func() (reading, error) { read++; return reading{}, nil })
+	f := reads(t, func() string { return seen }, func() (reading, error) { read++; return reading{}, nil })
 	from := func(version string) {
 		t.Helper()
 		_, err := f.from(t.Context(), version, Subject{})
@@ -93,7 +105,11 @@ func TestAReadingServesEveryClaimThatIsNotNewer(t *testing.T) {
 	g.Expect(read).To(Equal(3), "and all others again")
 	f.Forget(view.Key{})
 	from("8")
-	g.Expect(read).To(Equal(4), "nothing is remembered of a pool that is gone")
+	g.Expect(read).To(Equal(4), "nothing is remembered of a pool that has changed")
+	f.stores.Pools.MarkDeleted(&ext.SandboxWarmPool{})
+	f.Forget(view.Key{})
+	from("8")
+	g.Expect(f.Len()).To(BeZero(), "nor of one that ended while it was read")
 }
 
 func TestWhoComesWhileAReadIsUnderWayWaitsForThatAndAsksAgainIfItWasBegunTooEarly(t *testing.T) {
@@ -102,7 +118,7 @@ func TestWhoComesWhileAReadIsUnderWayWaitsForThatAndAsksAgainIfItWasBegunTooEarl
 	seen <- "10"
 	seen <- "20"
 	begun, answer := make(chan struct{}), make(chan struct{})
-	f := reads(func() string { return <-seen }, func() (reading, error) { begun <- struct{}{}; <-answer; return reading{}, nil })
+	f := reads(t, func() string { return <-seen }, func() (reading, error) { begun <- struct{}{}; <-answer; return reading{}, nil })
 	got := make(chan string)
 	ask := func(version string) {
 		r, err := f.from(t.Context(), version, Subject{})
@@ -122,7 +138,7 @@ func TestWhoComesWhileAReadIsUnderWayWaitsForThatAndAsksAgainIfItWasBegunTooEarl
 func TestAReadThatFailsIsAskedAgain(t *testing.T) {
 	g := NewWithT(t)
 	fails := true
-	f := reads(func() string { return "10" }, func() (reading, error) {
+	f := reads(t, func() string { return "10" }, func() (reading, error) {
 		if fails {
 			return reading{}, errors.New("no")
 		}
@@ -139,7 +155,7 @@ func TestWhoWaitsForAReadDoesNotWaitLongerThanItsStep(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	answer := make(chan struct{})
 	defer close(answer)
-	f := reads(func() string { return "10" }, func() (reading, error) { <-answer; return reading{}, nil })
+	f := reads(t, func() string { return "10" }, func() (reading, error) { <-answer; return reading{}, nil })
 	over := errors.New("over")
 	cancel(over)
 	_, err := f.from(ctx, "5", Subject{})
@@ -162,7 +178,7 @@ func TestAProofSaysWhetherEitherStoreIsBehind(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			w := aWorld(t)
-			f := reads(func() string { return "20" }, func() (reading, error) { return row.said, row.err })
+			f := reads(t, func() string { return "20" }, func() (reading, error) { return row.said, row.err })
 			f.stores = w.Stores
 			got, err := f.Prove(t.Context(), "20", Subject{})
 			w.g.Expect(got).To(Equal(row.want))

@@ -14,8 +14,12 @@ import (
 	"github.com/kiln-sandbox/kiln/watch/view"
 )
 
-// annotationRequested is the annotation in which a client says when it asked.
-const annotationRequested = "agents.x-k8s.io/client-first-requested-at"
+// The annotations in which others say when a claim began: its client when it asked,
+// and an admission webhook when it saw it.
+const (
+	annotationRequested = "agents.x-k8s.io/client-first-requested-at"
+	annotationAdmitted  = "agents.x-k8s.io/webhook-first-observed-at"
+)
 
 // latencyBuckets are the bounds that the API's own dashboards and gates read, in
 // milliseconds.
@@ -26,8 +30,10 @@ var latencyBuckets = []float64{100, 250, 500, 750, 1000, 1250, 1500, 2000, 2500,
 type Metrics struct {
 	controllerLatency *prometheus.HistogramVec
 	clientLatency     *prometheus.HistogramVec
+	latency           *prometheus.HistogramVec
 	fineLatency       *prometheus.HistogramVec
 	claims            *prometheus.CounterVec
+	served            *prometheus.CounterVec
 
 	mu sync.Mutex
 	// observed is when this process first saw a claim that is not bound yet.
@@ -47,6 +53,10 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "agent_sandbox_client_claim_startup_latency_ms", Buckets: latencyBuckets,
 			Help: "Milliseconds from the client's request, as the claim notes it, to the claim's bound status.",
 		}, by),
+		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "agent_sandbox_claim_startup_latency_ms", Buckets: latencyBuckets,
+			Help: "Milliseconds from the first sight of an admission webhook, as the claim notes it, to the claim's bound status.",
+		}, by),
 		fineLatency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "kiln_claim_seconds", Buckets: prometheus.ExponentialBucketsRange(.001, 60, 24),
 			Help: "Seconds from the controller's first sight of a claim to its bound status.",
@@ -55,9 +65,13 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "agent_sandbox_claim_creation_total",
 			Help: "Claims that were given a sandbox.",
 		}, []string{"namespace", "sandbox_template", "launch_type", "warmpool_name", "pod_condition", "created_by"}),
+		served: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "kiln_pool_claims_total",
+			Help: "Claims that a pool was asked for a sandbox, by how they got one: warm from the pool, or cold.",
+		}, []string{"namespace", "pool", "launch_type"}),
 	}
 	if r != nil {
-		r.MustRegister(m.controllerLatency, m.clientLatency, m.fineLatency, m.claims)
+		r.MustRegister(m.controllerLatency, m.clientLatency, m.latency, m.fineLatency, m.claims, m.served)
 	}
 	return m
 }
@@ -81,13 +95,27 @@ func (m *Metrics) Forget(c *ext.SandboxClaim) {
 	delete(m.observed, c.UID)
 }
 
+// Len is how many claims it remembers the first sight of.
+func (m *Metrics) Len() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.observed)
+}
+
+// ForgetPool ends the series of a pool that is gone.
+func (m *Metrics) ForgetPool(pool view.Key) {
+	m.claims.DeletePartialMatch(prometheus.Labels{"namespace": pool.Namespace, "warmpool_name": pool.Name})
+	m.served.DeletePartialMatch(prometheus.Labels{"namespace": pool.Namespace, "pool": pool.Name})
+}
+
 // created counts a claim that was given a sandbox.
 func (m *Metrics) created(c *ext.SandboxClaim, s *agents.Sandbox, ready bool) {
 	pod := "not_ready"
 	if ready {
 		pod = "ready"
 	}
-	m.claims.WithLabelValues(c.Namespace, s.Annotations[apply.AnnotationTemplate], s.Labels[apply.LabelLaunch],
+	m.served.WithLabelValues(c.Namespace, c.Spec.WarmPoolRef.Name, apply.LaunchOf(s)).Inc()
+	m.claims.WithLabelValues(c.Namespace, s.Annotations[apply.AnnotationTemplate], apply.LaunchOf(s),
 		c.Spec.WarmPoolRef.Name, pod, apply.Creator(c.Labels[apply.LabelCreatedBy])).Inc()
 }
 
@@ -97,11 +125,15 @@ func (m *Metrics) bound(c *ext.SandboxClaim, s *agents.Sandbox, warm bool, now t
 	if warm {
 		m.created(c, s, meta.IsStatusConditionTrue(s.Status.Conditions, view.Ready))
 	}
-	launch, template := s.Labels[apply.LabelLaunch], s.Annotations[apply.AnnotationTemplate]
+	launch, template := apply.LaunchOf(s), s.Annotations[apply.AnnotationTemplate]
 	took := now.Sub(m.FirstObserved(c, now))
 	m.controllerLatency.WithLabelValues(launch, template).Observe(float64(took.Milliseconds()))
 	m.fineLatency.WithLabelValues(launch).Observe(took.Seconds())
-	if at, err := time.Parse(time.RFC3339Nano, c.Annotations[annotationRequested]); err == nil {
-		m.clientLatency.WithLabelValues(launch, template).Observe(float64(now.Sub(at).Milliseconds()))
+	for annotation, latency := range map[string]*prometheus.HistogramVec{
+		annotationRequested: m.clientLatency, annotationAdmitted: m.latency,
+	} {
+		if at, err := time.Parse(time.RFC3339Nano, c.Annotations[annotation]); err == nil {
+			latency.WithLabelValues(launch, template).Observe(float64(now.Sub(at).Milliseconds()))
+		}
 	}
 }

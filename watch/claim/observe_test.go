@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -49,9 +50,9 @@ func TestWhatIsGatheredOfAClaim(t *testing.T) {
 		})},
 		{"one that cannot be served as it is", with(aClaim(label("who", "me"))), learned{}, but(func(f *states.ClaimFacts) { f.Problem = states.ReasonInvalidMetadata })},
 		{"one whose own sandbox was refused in this step", with(aClaim()), of(func(l *learned) {
-			l.failure, l.retryable, l.reported = view.Problem{Reason: states.ReasonCreateRefused}, true, states.ReasonCreateRefused
+			l.failure, l.reported = view.Problem{Reason: states.ReasonCreateRefused}, states.ReasonCreateRefused
 		}), but(func(f *states.ClaimFacts) {
-			f.Problem, f.Retryable, f.Reported = states.ReasonCreateRefused, true, states.ReasonCreateRefused
+			f.Problem, f.Reported = states.ReasonCreateRefused, states.ReasonCreateRefused
 		})},
 		{"one that is in line", with(aClaim()), of(func(l *learned) {
 			l.offer = shelf.Offer{Offer: states.OfferInLine, Since: noon.Add(-time.Second)}
@@ -95,6 +96,12 @@ func TestWhatIsGatheredOfAClaim(t *testing.T) {
 		{"a sandbox whose template is in another namespace, of a pool that is gone", []metav1.Object{aClaim(), aSandbox(owned), inB(aTemplate())}, learned{}, but(func(f *states.ClaimFacts) {
 			f.Holds, f.Strict, f.Outdated, f.Pool, f.Template = states.HoldsWarm, true, true, states.PresenceUnseen, states.PresenceUnseen
 		})},
+		{"a sandbox whose labels somebody has changed", with(aClaim(named(ext.StateBound)), aSandbox(owned, func(b *agents.Sandbox) { b.Labels[apply.LabelLaunch] = "x" })), learned{}, but(func(f *states.ClaimFacts) {
+			f.State, f.Named, f.Holds, f.Mislabelled = states.Bound, true, states.HoldsStarting, true
+		})},
+		{"one that another program has ended", with(aClaim(func(c *ext.SandboxClaim) {
+			c.Status.Conditions = []metav1.Condition{view.Condition(view.Ready, metav1.ConditionFalse, "ClaimExpired", "")}
+		})), learned{}, but(func(f *states.ClaimFacts) { f.Ended = true })},
 		{"a claim without annotations, where nobody writes them", with(aClaim(named(ext.StateBound)), aSandbox(owned)), learned{}, but(func(f *states.ClaimFacts) {
 			f.State, f.Named, f.Holds = states.Bound, true, states.HoldsWarm
 		})},
@@ -129,14 +136,13 @@ func TestAnAnnotationOfOurOwnMakesNoClaimNewer(t *testing.T) {
 }
 
 func TestTheAnnotationsOfAClaimAreAskedForOnce(t *testing.T) {
-	w := aWorld(t, aClaim(named(ext.StateBound)), aSandbox(owned), aPool(), aTemplate())
+	w := aWorld(t, aClaim(named(ext.StateBound), toldReady), aSandbox(owned), aPool(), aTemplate())
 	w.Annotate = func(view.Key) {}
 	w.g.Expect(w.Observe(key, learned{}).Facts.Misannotated).To(BeTrue())
 	w.g.Expect(w.Observe(key, of(func(l *learned) { l.annotating = true })).Facts.Misannotated).To(BeFalse())
 }
 
 func TestWhatIsGatheredOfAClaimsAnnotations(t *testing.T) {
-	noted := func(c *ext.SandboxClaim) { c.Annotations = map[string]string{apply.AnnotationSandboxName: "s"} }
 	bound := named(ext.StateBound)
 	for _, row := range []struct {
 		name string
@@ -147,9 +153,10 @@ func TestWhatIsGatheredOfAClaimsAnnotations(t *testing.T) {
 		{"one that is being deleted", []metav1.Object{aClaim(bound, func(c *ext.SandboxClaim) { c.DeletionTimestamp = &noon }), aSandbox(owned)}, states.AnnotationFacts{Gone: true}},
 		{"one that holds nothing", []metav1.Object{aClaim(bound)}, states.AnnotationFacts{Gone: true}},
 		{"one whose sandbox is in another namespace", []metav1.Object{aClaim(bound), inB(aSandbox(owned))}, states.AnnotationFacts{Gone: true}},
-		{"one that is bound", []metav1.Object{aClaim(bound), aSandbox(owned)}, states.AnnotationFacts{Misannotated: true}},
+		{"one that is bound and Ready", []metav1.Object{aClaim(bound, toldReady), aSandbox(owned)}, states.AnnotationFacts{Misannotated: true}},
+		{"one that was never Ready has not all to say yet", []metav1.Object{aClaim(bound), aSandbox(owned)}, states.AnnotationFacts{}},
 		{"one that is not bound yet has nothing to say", []metav1.Object{aClaim(), aSandbox(owned)}, states.AnnotationFacts{}},
-		{"one whose annotations name it", []metav1.Object{aClaim(bound, noted), aSandbox(owned)}, states.AnnotationFacts{}},
+		{"one whose annotations name it", []metav1.Object{aClaim(bound, toldReady, noted), aSandbox(owned)}, states.AnnotationFacts{}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			w := aWorld(t, row.has...)
@@ -161,7 +168,6 @@ func TestWhatIsGatheredOfAClaimsAnnotations(t *testing.T) {
 
 func TestAClaimWakesItselfAndWhatItOwns(t *testing.T) {
 	w := aWorld(t, aSandbox(owned), inB(aSandbox(owned)))
-	w.Metrics = NewMetrics(nil)
 	w.ClaimChanged(store.Change[*ext.SandboxClaim]{Is: aClaim(), HasIs: true})
 	w.g.Expect(w.woken).To(Equal([]string{"claim a/c", "sandbox a/s"}))
 	w.g.Expect(w.Metrics.observed).To(HaveKey(aClaim().UID))
@@ -169,14 +175,88 @@ func TestAClaimWakesItselfAndWhatItOwns(t *testing.T) {
 	w.g.Expect(w.Metrics.observed).To(BeEmpty(), "nothing is remembered of one that is gone")
 }
 
-func TestAPoolWakesTheClaimsThatHaveNoSandbox(t *testing.T) {
+func TestAPoolWakesTheClaimsThatHaveNoSandboxOrWhoseOwnStarts(t *testing.T) {
 	other := func(name string, changes ...func(*ext.SandboxClaim)) *ext.SandboxClaim {
 		c := aClaim(changes...)
 		c.Name = name
 		return c
 	}
-	w := aWorld(t, other("waits"), other("has", named(ext.StateBound)), inB(other("elsewhere")),
+	w := aWorld(t, other("waits"), other("starts", named(ext.StateWarming)), other("ended", func(c *ext.SandboxClaim) { c.Status.State = ext.StateStale }), other("has", named(ext.StateBound)), inB(other("elsewhere")),
 		other("another", func(c *ext.SandboxClaim) { c.Spec.WarmPoolRef.Name = "q" }))
 	w.WakeWaiting(view.Key{Namespace: "a", Name: "p"})
-	w.g.Expect(w.woken).To(Equal([]string{"claim a/waits"}))
+	w.g.Expect(w.woken).To(ConsistOf("claim a/waits", "claim a/starts"))
+}
+
+func TestClaimsAreServedInTheOrderInWhichTheyWereMade(t *testing.T) {
+	at := func(name, version string, seconds int, changes ...func(*ext.SandboxClaim)) *ext.SandboxClaim {
+		return aClaim(append(changes, func(c *ext.SandboxClaim) {
+			c.Name, c.ResourceVersion = name, version
+			c.CreationTimestamp = metav1.NewTime(noon.Add(time.Duration(seconds) * time.Second))
+		})...)
+	}
+	reported := func(c *ext.SandboxClaim) { c.Status.Conditions = []metav1.Condition{{Type: "Ready"}} }
+	all := []*ext.SandboxClaim{
+		at("sixth", "9", 2), at("fifth", "30", 1), at("fourth", "20", 1), at("third", "100", 1),
+		at("second", "200", 1, reported), at("first", "500", 0),
+	}
+	all[3].ResourceVersion = "10"
+	slices.SortFunc(all, Older)
+	var names []string
+	for _, c := range all {
+		names = append(names, c.Name)
+	}
+	NewWithT(t).Expect(names).To(Equal([]string{"first", "second", "third", "fourth", "fifth", "sixth"}))
+}
+
+func TestAClockThatJumpsWakesTheClaimsThatEnd(t *testing.T) {
+	other := func(name string, change func(*ext.SandboxClaim)) *ext.SandboxClaim {
+		c := aClaim(change)
+		c.Name = name
+		return c
+	}
+	w := aWorld(t, aClaim(), other("own", func(c *ext.SandboxClaim) { c.Spec.Lifecycle = &ext.Lifecycle{} }),
+		other("given", func(c *ext.SandboxClaim) { c.Status.Lifecycle = &ext.Lifecycle{} }))
+	w.WakeEnding()
+	w.g.Expect(w.woken).To(ConsistOf("claim a/own", "claim a/given"))
+}
+
+// An hour is an hour, whatever was waited for it, and what a timer does that fires
+// too early is wait again.
+func TestAClaimEndsAtTheEarlierOfItsTwoEnds(t *testing.T) {
+	hour := func(at time.Duration) *metav1.Time { return &metav1.Time{Time: noon.Add(at)} }
+	seconds := func(n int32) *int32 { return &n }
+	done := view.Condition(view.Finished, metav1.ConditionTrue, "PodFailed", "Pod failed")
+	done.LastTransitionTime = metav1.NewTime(noon.Add(-time.Minute))
+	finished := func(b *agents.Sandbox) { b.Status.Conditions = append(b.Status.Conditions, done) }
+	for _, row := range []struct {
+		name  string
+		is    ext.Lifecycle
+		has   *agents.Sandbox
+		state ext.State
+		want  states.Lifetime
+	}{
+		{"an hour to come", ext.Lifecycle{ShutdownTime: hour(time.Hour)}, aSandbox(owned), ext.StateBound, states.Lifetime{Ends: true, Left: time.Hour}},
+		{"an hour that is over", ext.Lifecycle{ShutdownTime: hour(-time.Hour), ShutdownPolicy: ext.ShutdownDelete}, aSandbox(owned), ext.StateBound, states.Lifetime{Ends: true, Left: -time.Hour, Deletes: true}},
+		{"work that goes on", ext.Lifecycle{TTLSecondsAfterFinished: seconds(90), ShutdownPolicy: ext.ShutdownRetain}, aSandbox(owned), ext.StateBound, states.Lifetime{}},
+		{"work that is over", ext.Lifecycle{TTLSecondsAfterFinished: seconds(90)}, aSandbox(owned, finished), ext.StateBound, states.Lifetime{Ends: true, Left: 30 * time.Second}},
+		{"work that has been over for long enough", ext.Lifecycle{TTLSecondsAfterFinished: seconds(0), ShutdownPolicy: ext.ShutdownDeleteForeground}, aSandbox(owned, finished), ext.StateBound, states.Lifetime{Ends: true, Left: -time.Minute, Deletes: true}},
+		{"work that ends it before its hour", ext.Lifecycle{ShutdownTime: hour(time.Hour), TTLSecondsAfterFinished: seconds(90)}, aSandbox(owned, finished), ext.StateBound, states.Lifetime{Ends: true, Left: 30 * time.Second}},
+		{"an hour that comes before", ext.Lifecycle{ShutdownTime: hour(time.Second), TTLSecondsAfterFinished: seconds(90)}, aSandbox(owned, finished), ext.StateBound, states.Lifetime{Ends: true, Left: time.Second}},
+		{"work that its status remembers", ext.Lifecycle{TTLSecondsAfterFinished: seconds(90)}, nil, ext.StateStale, states.Lifetime{Ends: true, Left: 30 * time.Second}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			c := aClaim(named(row.state), func(c *ext.SandboxClaim) { c.Status.Lifecycle = &row.is })
+			if row.has == nil {
+				c.Status.Conditions = append(c.Status.Conditions, done)
+			}
+			w := aWorld(t, c, aPool(), aTemplate())
+			if row.has != nil {
+				w.put(row.has)
+			}
+			w.g.Expect(w.Observe(key, learned{}).Facts.Lifetime).To(Equal(row.want))
+			c.Spec.Lifecycle, c.ResourceVersion = &ext.Lifecycle{}, "9"
+			w.put(c)
+			w.g.Expect(w.Observe(key, learned{}).Facts.Lifetime).To(Equal(states.Lifetime{}), "its own always wins")
+		})
+	}
 }

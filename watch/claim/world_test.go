@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"testing"
 	"time"
 
@@ -38,7 +39,7 @@ type world struct {
 	woken []string
 }
 
-func filled(t *testing.T) *store.Stores {
+func filled(t testing.TB) *store.Stores {
 	t.Helper()
 	conn, err := client.Connect(&rest.Config{Host: "http://localhost"}, nil)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
@@ -47,7 +48,7 @@ func filled(t *testing.T) *store.Stores {
 	return s
 }
 
-func aWorld(t *testing.T, all ...metav1.Object) *world {
+func aWorld(t testing.TB, all ...metav1.Object) *world {
 	t.Helper()
 	w := &world{g: NewWithT(t)}
 	wake := func(kind string) func(view.Key) {
@@ -55,8 +56,10 @@ func aWorld(t *testing.T, all ...metav1.Object) *world {
 	}
 	w.Claims = &Claims{
 		Stores: filled(t), Wake: wake("claim"), WakeSandbox: wake("sandbox"), WakePool: wake("pool"),
-		MaxWait: 10 * time.Second, LabelDomains: []string{"sandbox.users.io"}, Now: func() time.Time { return noon.Time },
+		Leads: func() bool { return true }, Metrics: NewMetrics(nil),
+		MaxWait: 10 * time.Second, Now: func() time.Time { return noon.Time },
 	}
+	w.AllowLabels([]string{"sandbox.users.io"})
 	for _, o := range all {
 		w.put(o)
 	}
@@ -98,9 +101,11 @@ func (w *world) passed(version string) {
 // writing gives a world what it writes with, and shelves.
 func (w *world) writing() *recorder {
 	r := &recorder{}
-	w.Writer, w.Metrics = r, NewMetrics(nil)
-	w.Events = loop.NewEmitter(r.event, slog.New(slog.DiscardHandler))
-	w.Shelves = shelf.New(w.Stores, memory.NewRetirements(), w.Wake)
+	w.Writer = r
+	w.Events = loop.NewEmitter(r.event, nil, slog.New(slog.DiscardHandler))
+	w.Shelves, w.Refusals = shelf.New(w.Stores, memory.NewRetirements(), w.Wake), memory.NewRefusals(w.Now)
+	w.Shelves.Refusals = w.Refusals
+	w.WakeSandboxAfter = func(k view.Key, t time.Duration) { w.woken = append(w.woken, fmt.Sprintf("sandbox %s after %s", k, t)) }
 	return r
 }
 
@@ -162,7 +167,7 @@ func revision() string {
 func aSandbox(changes ...func(*agents.Sandbox)) *agents.Sandbox {
 	b := &agents.Sandbox{ObjectMeta: made("s", "u")}
 	b.Labels = map[string]string{apply.LabelLaunch: apply.LaunchWarm, apply.LabelRevision: revision()}
-	b.Annotations = map[string]string{apply.AnnotationTemplate: "t"}
+	b.Annotations = map[string]string{apply.AnnotationTemplate: "t", apply.AnnotationPodName: "s", apply.AnnotationPolicy: apply.PolicyName("t")}
 	b.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(aPool(), ext.SchemeGroupVersion.WithKind(ext.KindPool))}
 	for _, change := range changes {
 		change(b)
@@ -175,7 +180,10 @@ func owned(b *agents.Sandbox) {
 	b.Labels[apply.LabelClaimUID] = "c-uid"
 }
 
-func cold(b *agents.Sandbox)     { b.Labels[apply.LabelLaunch] = apply.LaunchCold }
+func cold(b *agents.Sandbox) {
+	b.Labels[apply.LabelLaunch] = apply.LaunchCold
+	b.Spec.PodTemplate.ObjectMeta.Labels = map[string]string{apply.LabelClaimUID: "c-uid"}
+}
 func outdated(b *agents.Sandbox) { b.Labels[apply.LabelRevision] = "older" }
 func ready(b *agents.Sandbox) {
 	c := view.Condition(view.Ready, metav1.ConditionTrue, "DependenciesReady", "Pod is Ready")
@@ -201,11 +209,14 @@ type recorder struct {
 	wrote   []string
 	status  ext.SandboxClaimStatus
 	decided states.Decision
+	mu      sync.Mutex
 	events  []string
 	err     error
 }
 
 func (r *recorder) event(_ context.Context, about apply.Regarding, body apply.EventBody) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.events = append(r.events, fmt.Sprintf("%s %s %s %s: %s", about.GetName(), body.Type, body.Reason, body.Action, body.Message))
 	return nil
 }
@@ -217,7 +228,8 @@ func (r *recorder) next(c *ext.SandboxClaim, what string, status ext.SandboxClai
 	return got, r.err
 }
 
-func (r *recorder) Adopt(_ context.Context, b *agents.Sandbox, c *ext.SandboxClaim) (*agents.Sandbox, error) {
+func (r *recorder) Adopt(_ context.Context, of apply.Claimed) (*agents.Sandbox, error) {
+	b := of.Sandbox
 	r.wrote = append(r.wrote, "adopt "+b.Name)
 	got := b.DeepCopy()
 	owned(got)
@@ -227,7 +239,10 @@ func (r *recorder) Adopt(_ context.Context, b *agents.Sandbox, c *ext.SandboxCla
 
 func (r *recorder) CreateOwn(_ context.Context, c *ext.SandboxClaim, b apply.Blueprint) (*agents.Sandbox, error) {
 	r.wrote = append(r.wrote, "create "+c.Name)
-	return aSandbox(owned, cold, func(b *agents.Sandbox) { b.Name, b.UID = c.Name, "own" }), r.err
+	return aSandbox(owned, cold, func(b *agents.Sandbox) {
+		b.Name, b.UID = c.Name, "own"
+		b.Annotations[apply.AnnotationPodName] = c.Name
+	}), r.err
 }
 
 func (r *recorder) MoveClaim(_ context.Context, c *ext.SandboxClaim, d states.Decision, want ext.SandboxClaimStatus) (*ext.SandboxClaim, error) {
@@ -250,6 +265,39 @@ func (r *recorder) ReportClaim(_ context.Context, c *ext.SandboxClaim, want ext.
 func (r *recorder) AnnotateClaim(_ context.Context, c *ext.SandboxClaim, sandbox string, observed time.Time) (*ext.SandboxClaim, error) {
 	r.wrote = append(r.wrote, fmt.Sprintf("annotate %s %s", sandbox, observed.Format(time.TimeOnly)))
 	got := c.DeepCopy()
-	got.Annotations, got.ResourceVersion = map[string]string{apply.AnnotationSandboxName: sandbox}, c.ResourceVersion+"0"
+	got.ResourceVersion = c.ResourceVersion + "0"
+	noted(got)
+	got.Annotations[apply.AnnotationSandboxName] = sandbox
 	return got, r.err
+}
+
+// noted has the annotations of a claim that was served before anybody noted when.
+func noted(c *ext.SandboxClaim) {
+	c.Annotations = map[string]string{
+		apply.AnnotationSandboxName: "s", apply.AnnotationFirstObserved: "2026-11-20T11:59:00Z", apply.AnnotationFirstReady: "unknown",
+	}
+}
+
+func (r *recorder) SyncClaimed(_ context.Context, of apply.Claimed) (*agents.Sandbox, error) {
+	r.wrote = append(r.wrote, "sync "+of.Sandbox.Name)
+	got := aSandbox(owned, ready)
+	got.ResourceVersion = of.Sandbox.ResourceVersion + "0"
+	return got, r.err
+}
+
+func (r *recorder) RemakeOwn(_ context.Context, of apply.Claimed, b apply.Blueprint) (*agents.Sandbox, error) {
+	r.wrote = append(r.wrote, "remake "+of.Sandbox.Name)
+	got := of.Sandbox.DeepCopy()
+	got.Labels[apply.LabelRevision], got.ResourceVersion = b.Revision, of.Sandbox.ResourceVersion+"0"
+	return got, r.err
+}
+
+func (r *recorder) DeleteOf(_ context.Context, of apply.Claimed) error {
+	r.wrote = append(r.wrote, "delete "+of.Sandbox.Name)
+	return r.err
+}
+
+func (r *recorder) DeleteClaim(_ context.Context, c *ext.SandboxClaim, policy ext.ShutdownPolicy) error {
+	r.wrote = append(r.wrote, fmt.Sprintf("delete claim %s %s", c.Name, policy))
+	return r.err
 }

@@ -5,6 +5,9 @@ import (
 	"log/slog"
 	"sync"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/kiln-sandbox/kiln/apply"
 	"github.com/kiln-sandbox/kiln/watch/view"
 )
@@ -12,8 +15,9 @@ import (
 // An Emitter reports Events without anybody waiting for them. An Event that fails,
 // or for which there is no room, is logged and lost: it is news, not state.
 type Emitter struct {
-	log   *slog.Logger
-	write func(context.Context, apply.Regarding, apply.EventBody) error
+	log    *slog.Logger
+	tracer trace.Tracer
+	write  func(context.Context, apply.Regarding, apply.EventBody) error
 
 	mu     sync.Mutex
 	closed bool
@@ -31,9 +35,10 @@ const (
 	eventsWriting = 4
 )
 
-// NewEmitter returns an emitter that writes through a function.
-func NewEmitter(write func(context.Context, apply.Regarding, apply.EventBody) error, log *slog.Logger) *Emitter {
-	return &Emitter{log: log, write: write, queue: make(chan event, eventsWaiting)}
+// NewEmitter returns an emitter that writes through a function. Without a tracer it
+// makes no spans.
+func NewEmitter(write func(context.Context, apply.Regarding, apply.EventBody) error, tracer trace.Tracer, log *slog.Logger) *Emitter {
+	return &Emitter{log: log, tracer: tracer, write: write, queue: make(chan event, eventsWaiting)}
 }
 
 // Emit reports an Event about an object. A nil Emitter reports nothing.
@@ -59,13 +64,23 @@ func (e *Emitter) Run(ctx context.Context) {
 	for range eventsWriting {
 		wg.Go(func() {
 			for one := range e.queue {
-				if err := e.write(ctx, one.about, one.body); err != nil {
+				if err := e.emit(ctx, one); err != nil {
 					e.log.Debug("event", "about", view.KeyOf(one.about).String(), "reason", one.body.Reason, "err", err)
 				}
 			}
 		})
 	}
 	wg.Wait()
+}
+
+// emit writes an Event, in the trace of what it is about.
+func (e *Emitter) emit(ctx context.Context, one event) error {
+	if e.tracer == nil {
+		return e.write(ctx, one.about, one.body)
+	}
+	ctx, span := e.tracer.Start(within(ctx, one.about), "EmitEvent", trace.WithAttributes(attribute.String("reason", one.body.Reason)))
+	defer span.End()
+	return e.write(ctx, one.about, one.body)
 }
 
 // Stop takes no Event any more.

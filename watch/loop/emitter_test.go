@@ -33,7 +33,7 @@ var about = &ext.SandboxClaim{ObjectMeta: metav1.ObjectMeta{Name: "c"}}
 func TestAnEmitterWritesAllThatWaitWhenItIsStopped(t *testing.T) {
 	g := NewWithT(t)
 	r := &record{err: errors.New("no")} // an Event that fails is lost, and holds no other up
-	e := NewEmitter(r.write, slog.New(slog.DiscardHandler))
+	e := NewEmitter(r.write, nil, slog.New(slog.DiscardHandler))
 	for range 10 {
 		e.Emit(about, apply.EventBody{Reason: "Said"})
 	}
@@ -48,7 +48,7 @@ func TestAnEmitterWritesAllThatWaitWhenItIsStopped(t *testing.T) {
 func TestAnEmitterDropsWhatThereIsNoRoomFor(t *testing.T) {
 	g := NewWithT(t)
 	r := &record{}
-	e := NewEmitter(r.write, slog.New(slog.DiscardHandler))
+	e := NewEmitter(r.write, nil, slog.New(slog.DiscardHandler))
 	for range eventsWaiting + 10 {
 		e.Emit(about, apply.EventBody{Reason: "Said"})
 	}

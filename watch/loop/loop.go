@@ -67,14 +67,21 @@ func Step[S, L any](ctx context.Context, k Kind[S, L], key view.Key) Result {
 	return Result{Again: true}
 }
 
-// A Loop takes keys of one kind and steps each until it rests.
+// A Loop takes keys of one kind and steps each until it rests. Namespaces take
+// turns, and a step that takes long holds up no other namespace, and no other pool of
+// its own.
 type Loop struct {
 	name    string
 	workers int
 	queue   workqueue.TypedRateLimitingInterface[view.Key]
+	crowd   *crowd
 	step    func(context.Context, view.Key) Result
 	log     *slog.Logger
+	running sync.WaitGroup
 	started atomic.Bool
+	stopped atomic.Bool
+	pulse   pulse
+	trace   *tracing
 }
 
 // Options are what a loop is made with.
@@ -83,8 +90,20 @@ type Options struct {
 	Name string
 	// Workers are how many keys are stepped at once.
 	Workers int
+	// Rests reports whether nobody waits for a step of a key: it is stepped behind
+	// those that somebody waits for. Nil means that somebody always does.
+	Rests func(view.Key) bool
+	// Around begins a step, and returns what ends it. Nil has nothing to begin.
+	Around func(context.Context) (context.Context, func())
+	// Pool is the pool that a key has to do with: what waits for a slow server holds up
+	// the keys of its own. Nil means that all keys of a namespace are alike.
+	Pool    func(view.Key) string
 	Metrics workqueue.MetricsProvider
-	Log     *slog.Logger
+	// Steps measures the steps; nil does not.
+	Steps *StepMetrics
+	// Spans has a span made of each step; its zero value does not.
+	Spans Spans
+	Log   *slog.Logger
 }
 
 // The back-off of a key that fails: its own, never a bucket it shares.
@@ -93,21 +112,50 @@ const (
 	backoffMost  = time.Minute
 )
 
+// patience is how long a step may take before its worker is replaced. It waits for a
+// slow server then, and costs nothing but the wait.
+const patience = time.Second
+
 // New returns a loop over a kind. Nothing runs yet.
 func New[S, L any](o Options, k Kind[S, L]) *Loop {
-	return &Loop{
-		name: o.Name, workers: o.Workers, log: o.Log,
-		step: func(ctx context.Context, key view.Key) Result { return Step(ctx, k, key) },
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[view.Key](backoffFirst, backoffMost),
-			workqueue.TypedRateLimitingQueueConfig[view.Key]{Name: o.Name, MetricsProvider: o.Metrics},
-		),
+	step := func(ctx context.Context, key view.Key) Result {
+		if o.Around != nil {
+			var end func()
+			ctx, end = o.Around(ctx)
+			defer end()
+		}
+		return Step(ctx, k, key)
 	}
+	traces := newTracing(o.Spans)
+	return &Loop{
+		name: o.Name, workers: o.Workers, log: o.Log, crowd: newCrowd(o.Workers, o.Pool), trace: traces,
+		step:  o.Steps.measured(o, step),
+		queue: newQueue(o, traces),
+	}
+}
+
+// newQueue is client-go's queue, with an order of our own.
+func newQueue(o Options, t *tracing) workqueue.TypedRateLimitingInterface[view.Key] {
+	order := newFairQueue(o.Rests)
+	order.came = t.queued
+	fair := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[view.Key]{
+		Name: o.Name, MetricsProvider: o.Metrics, Queue: order,
+	})
+	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[view.Key]{
+		Name: o.Name, MetricsProvider: o.Metrics, Queue: fair,
+	})
+	return workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[view.Key](backoffFirst, backoffMost),
+		workqueue.TypedRateLimitingQueueConfig[view.Key]{DelayingQueue: delaying},
+	)
 }
 
 // Start lets keys be woken. Before that nobody would step them: a standby that
 // watches for a year must not remember every key it has seen.
 func (l *Loop) Start() { l.started.Store(true) }
+
+// Started reports whether keys are stepped by now.
+func (l *Loop) Started() bool { return l.started.Load() }
 
 // Wake asks for a step of a key.
 func (l *Loop) Wake(key view.Key) {
@@ -123,29 +171,74 @@ func (l *Loop) WakeAfter(key view.Key, t time.Duration) {
 	}
 }
 
-// Stop takes no key any more.
-func (l *Loop) Stop() { l.queue.ShutDown() }
+// Stop takes no key any more. What waits is left to whoever works next; the steps
+// that have begun end.
+func (l *Loop) Stop() {
+	l.stopped.Store(true)
+	l.crowd.close()
+	l.queue.ShutDown()
+}
 
 // Run works until the loop is stopped and everything started is finished.
 func (l *Loop) Run(ctx context.Context) {
-	var wg sync.WaitGroup
 	for range l.workers {
-		wg.Go(func() {
-			for l.next(ctx) {
-			}
-		})
+		l.running.Go(func() { l.work(ctx) })
 	}
-	wg.Wait()
+	l.running.Wait()
 }
 
-// next takes one key; it reports false when the queue has closed.
+func (l *Loop) work(ctx context.Context) {
+	for l.next(ctx) {
+	}
+}
+
+// next takes one key; it reports false when the worker is not needed any more: the
+// queue has closed, or the step took so long that another worker has its place.
 func (l *Loop) next(ctx context.Context) bool {
 	key, closed := l.queue.Get()
-	if closed {
+	switch {
+	case closed:
 		return false
+	case l.stopped.Load():
+		l.queue.Done(key)
+		return true
 	}
+	of, ok := l.crowd.enter(key)
+	if !ok {
+		return true // not done: it has its step when one of its flow ends
+	}
+	replaced := make(chan struct{})
+	late := time.AfterFunc(patience, func() {
+		l.running.Go(func() { l.work(ctx) })
+		close(replaced)
+	})
+	l.one(ctx, key)
+	l.left(ctx, of)
+	if late.Stop() {
+		return true
+	}
+	<-replaced
+	return false
+}
+
+// left has the keys stepped that were set aside until a step of their flow has ended.
+func (l *Loop) left(ctx context.Context, of flow) {
+	for _, key := range l.crowd.leave(of) {
+		l.running.Go(func() {
+			l.one(ctx, key)
+			l.left(ctx, of)
+		})
+	}
+}
+
+// one steps a key and says when it comes again.
+func (l *Loop) one(ctx context.Context, key view.Key) {
 	defer l.queue.Done(key)
+	l.pulse.began(time.Now())
+	ctx, span := l.trace.begin(ctx, key)
 	r := l.step(ctx, key)
+	l.trace.end(span, r)
+	l.pulse.ended(time.Now())
 	if r.Err != nil {
 		l.report(key, r.Err)
 	}
@@ -160,13 +253,12 @@ func (l *Loop) next(ctx context.Context) bool {
 	if r.After > 0 { // it is due whatever the back-off says
 		l.queue.AddAfter(key, r.After)
 	}
-	return true
 }
 
 // report logs a failure. Losing a race is no failure, and what the server refuses
 // is said where its user looks: in a condition.
 func (l *Loop) report(key view.Key, err error) {
-	if errors.Is(err, apply.ErrLost) || errors.Is(err, apply.ErrGone) || errors.Is(err, apply.ErrRefused) {
+	if apply.Expected(err) || errors.Is(err, apply.ErrRefused) {
 		l.log.Debug("again", "loop", l.name, "key", key.String(), "err", err)
 		return
 	}

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,6 +27,7 @@ var key = view.Key{Namespace: "a", Name: "x"}
 type counter struct {
 	decide func(learned int) states.Decision
 	fails  func(learned int) error
+	within func(context.Context) // what an effect is done in
 
 	mu   sync.Mutex
 	did  []string
@@ -39,9 +43,12 @@ func (c *counter) Observe(key view.Key, learned int) int {
 
 func (c *counter) Decide(learned int) states.Decision { return c.decide(learned) }
 
-func (c *counter) Do(_ context.Context, learned int, d states.Decision) (int, error) {
+func (c *counter) Do(ctx context.Context, learned int, d states.Decision) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.within != nil {
+		c.within(ctx)
+	}
 	c.did = append(c.did, fmt.Sprintf("%d %s %s", learned, d.Act, d.Reason))
 	if c.fails != nil && d.Act != states.Retry {
 		return learned + 1, c.fails(learned)
@@ -102,6 +109,30 @@ func TestAStepStopsAtAnErrorAndTheKindIsTold(t *testing.T) {
 	g.Expect(c.did).To(Equal([]string{"0 create PodMissing", "1 create PodMissing", "2 retry Failed"}), "with what was learned by then")
 }
 
+// However a step ends, what was begun around it ends, and once.
+func TestWhatIsAroundAStepEndsWithIt(t *testing.T) {
+	type mark struct{}
+	for name, c := range map[string]*counter{
+		"at rest":       {decide: upTo(1, states.Decision{})},
+		"in an error":   {decide: upTo(5, states.Decision{}), fails: func(int) error { return errors.New("no") }},
+		"before others": {decide: upTo(1000, states.Decision{})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, ended := NewWithT(t), 0
+			options := quiet("one", 1)
+			options.Around = func(ctx context.Context) (context.Context, func()) {
+				return context.WithValue(ctx, mark{}, true), func() {
+					g.Expect(c.did).NotTo(BeEmpty(), "the step is over")
+					ended++
+				}
+			}
+			c.within = func(ctx context.Context) { g.Expect(ctx.Value(mark{})).To(BeTrue()) }
+			New(options, c).step(t.Context(), key)
+			g.Expect(ended).To(Equal(1))
+		})
+	}
+}
+
 func quiet(name string, workers int) Options {
 	return Options{Name: name, Workers: workers, Log: slog.New(slog.DiscardHandler), Metrics: NewQueueMetrics(nil)}
 }
@@ -122,19 +153,169 @@ func TestALoopThatHasNotStartedDropsWhatWakesIt(t *testing.T) {
 	l.Stop()
 }
 
-func TestALoopFinishesWhatWaitsAndTakesNothingAfterwards(t *testing.T) {
-	g := NewWithT(t)
-	c := &counter{decide: upTo(0, states.Decision{})}
-	l := New(quiet("end", 2), c)
-	l.Start()
-	for i := range 10 {
-		l.Wake(view.Key{Name: fmt.Sprint(i)})
-	}
-	l.Stop()
-	l.Wake(key)
-	l.Run(t.Context())
-	g.Expect(c.keys).To(HaveLen(10))
-	g.Expect(c.keys).NotTo(ContainElement(key))
+// Whoever works next steps what waits; a leader that is told to go must not step
+// thousands of keys first.
+func TestALoopThatIsStoppedFinishesTheStepsThatHaveBegunAndBeginsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		l := New(quiet("end", 2), &counter{})
+		var began, ended atomic.Int32
+		l.step = func(context.Context, view.Key) Result {
+			began.Add(1)
+			time.Sleep(patience / 2)
+			ended.Add(1)
+			return Result{Again: true}
+		}
+		l.Start()
+		for i := range 10 {
+			l.Wake(view.Key{Name: fmt.Sprint(i)})
+		}
+		done := make(chan struct{})
+		go func() {
+			l.Run(t.Context())
+			close(done)
+		}()
+		synctest.Wait()
+		l.Stop()
+		l.Wake(key)
+		<-done
+		g.Expect(began.Load()).To(Equal(int32(2)))
+		g.Expect(ended.Load()).To(Equal(int32(2)))
+	})
+}
+
+func TestALoopWhoseStepsNeverEndIsStuckAndOneThatIsSlowIsNot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		l := New(quiet("stuck", 2), &counter{})
+		hangs := make(chan struct{})
+		l.step = func(_ context.Context, key view.Key) Result {
+			if key.Name == "slow" {
+				time.Sleep(StuckAfter - time.Second)
+				return Result{}
+			}
+			<-hangs
+			return Result{}
+		}
+		l.Start()
+		go l.Run(t.Context())
+		time.Sleep(2 * StuckAfter)
+		g.Expect(l.Stuck(time.Now())).To(Succeed(), "it has nothing to do")
+		l.Wake(view.Key{Namespace: "a", Name: "hangs"})
+		for range 3 {
+			l.Wake(view.Key{Namespace: "b", Name: "slow"})
+			time.Sleep(StuckAfter - time.Second)
+			synctest.Wait()
+			g.Expect(l.Stuck(time.Now())).To(Succeed(), "one step hangs, and others end")
+		}
+		time.Sleep(StuckAfter)
+		g.Expect(l.Stuck(time.Now())).To(MatchError("loop stuck is stuck: steps are running (1) and none has ended for 10m0s"))
+		close(hangs)
+		synctest.Wait()
+		g.Expect(l.Stuck(time.Now())).To(Succeed(), "it has ended")
+		l.Stop()
+	})
+}
+
+// A slow admission webhook holds up the steps of one namespace for as long as it
+// likes.
+func TestStepsThatHangHoldUpNoOtherNamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		l := New(quiet("slow", 4), &counter{})
+		hangs := make(chan struct{})
+		var mu sync.Mutex
+		stepped := map[string]int{}
+		l.step = func(_ context.Context, key view.Key) Result {
+			mu.Lock()
+			stepped[key.Namespace]++
+			mu.Unlock()
+			if key.Namespace != "fast" {
+				<-hangs
+			}
+			return Result{}
+		}
+		count := func() map[string]int {
+			mu.Lock()
+			defer mu.Unlock()
+			return maps.Clone(stepped)
+		}
+		l.Start()
+		for i := range 100 {
+			l.Wake(view.Key{Namespace: "slow", Name: fmt.Sprint(i)})
+		}
+		done := make(chan struct{})
+		go func() {
+			l.Run(t.Context())
+			close(done)
+		}()
+		synctest.Wait()
+		for i := range 100 {
+			l.Wake(view.Key{Namespace: "fast", Name: fmt.Sprint(i)})
+		}
+		synctest.Wait()
+		g.Expect(count()).To(Equal(map[string]int{"slow": 4}), "all workers wait")
+		time.Sleep(patience)
+		synctest.Wait()
+		g.Expect(count()).To(Equal(map[string]int{"slow": 4, "fast": 100}), "the workers were replaced, and no more of the slow ones began")
+		close(hangs)
+		synctest.Wait()
+		g.Expect(count()).To(Equal(map[string]int{"slow": 100, "fast": 100}), "what was set aside is not forgotten")
+		g.Expect(l.crowd.flows).To(BeEmpty())
+		g.Expect(l.crowd.spaces).To(BeEmpty())
+		g.Expect(l.crowd.aside).To(BeEmpty())
+		l.Stop()
+		<-done
+	})
+}
+
+// More pools of one namespace hang than there are workers. It has others.
+func TestStepsThatHangHoldUpNoOtherPoolOfTheirNamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const workers, slow, each = 4, 6, 20
+		g := NewWithT(t)
+		pool := func(key view.Key) string { return strings.Split(key.Name, "-")[0] }
+		options := quiet("slow", workers)
+		options.Pool = pool
+		l := New(options, &counter{})
+		hangs := make(chan struct{})
+		var mu sync.Mutex
+		stepped := map[string]int{}
+		l.step = func(_ context.Context, key view.Key) Result {
+			mu.Lock()
+			stepped[pool(key)]++
+			mu.Unlock()
+			if pool(key) != "fast" {
+				<-hangs
+			}
+			return Result{}
+		}
+		l.Start()
+		for i := range slow * each {
+			l.Wake(view.Key{Namespace: "a", Name: fmt.Sprintf("slow%d-%d", i/each, i)})
+		}
+		for i := range each {
+			l.Wake(view.Key{Namespace: "a", Name: fmt.Sprint("fast-", i)})
+		}
+		done := make(chan struct{})
+		go func() {
+			l.Run(t.Context())
+			close(done)
+		}()
+		time.Sleep(slow * patience)
+		synctest.Wait()
+		g.Expect(stepped).To(Equal(map[string]int{"slow0": 4, "slow1": 4, "slow2": 4, "slow3": 4, "slow4": 1, "slow5": 1, "fast": each}),
+			"the namespace narrows to one step for each pool, and never closes")
+		close(hangs)
+		synctest.Wait()
+		for of, n := range stepped {
+			g.Expect(n).To(Equal(each), of)
+		}
+		g.Expect(l.crowd.flows).To(BeEmpty())
+		g.Expect(l.crowd.aside).To(BeEmpty())
+		l.Stop()
+		<-done
+	})
 }
 
 func TestTheResultSaysWhenAKeyComesAgain(t *testing.T) {

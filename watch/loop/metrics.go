@@ -1,8 +1,13 @@
 package loop
 
 import (
+	"context"
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/util/workqueue"
+
+	"github.com/kiln-sandbox/kiln/watch/view"
 )
 
 // QueueMetrics are the measures of the work queues, under the names every
@@ -70,4 +75,70 @@ func (m *QueueMetrics) NewLongestRunningProcessorSecondsMetric(name string) work
 
 func (m *QueueMetrics) NewRetriesMetric(name string) workqueue.CounterMetric {
 	return m.retries.WithLabelValues(name)
+}
+
+// StepMetrics are the measures of the steps, under the names of controller-runtime,
+// which dashboards of controllers know. A nil StepMetrics measures nothing.
+type StepMetrics struct {
+	total, errors   *prometheus.CounterVec
+	seconds         *prometheus.HistogramVec
+	workers, active *prometheus.GaugeVec
+}
+
+// stepBuckets are controller-runtime's, in seconds.
+var stepBuckets = []float64{
+	.005, .01, .025, .05, .1, .15, .2, .25, .3, .35, .4, .45, .5, .6, .7, .8, .9, 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 4.5,
+	5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40, 50, 60,
+}
+
+// NewStepMetrics registers the measures; nil keeps them unregistered.
+func NewStepMetrics(r prometheus.Registerer) *StepMetrics {
+	const space = "controller_runtime"
+	by := []string{"controller"}
+	m := &StepMetrics{
+		total:   prometheus.NewCounterVec(prometheus.CounterOpts{Subsystem: space, Name: "reconcile_total", Help: "Steps by loop and how they ended."}, append(by, "result")),
+		errors:  prometheus.NewCounterVec(prometheus.CounterOpts{Subsystem: space, Name: "reconcile_errors_total", Help: "Steps that failed."}, by),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Subsystem: space, Name: "reconcile_time_seconds", Help: "Seconds a step takes.", Buckets: stepBuckets}, by),
+		workers: prometheus.NewGaugeVec(prometheus.GaugeOpts{Subsystem: space, Name: "max_concurrent_reconciles", Help: "Keys that a loop steps at once at most."}, by),
+		active:  prometheus.NewGaugeVec(prometheus.GaugeOpts{Subsystem: space, Name: "active_workers", Help: "Keys that a loop steps now."}, by),
+	}
+	if r != nil {
+		r.MustRegister(m.total, m.errors, m.seconds, m.workers, m.active)
+	}
+	return m
+}
+
+// measured has the steps of a loop measured.
+func (m *StepMetrics) measured(o Options, step func(context.Context, view.Key) Result) func(context.Context, view.Key) Result {
+	if m == nil {
+		return step
+	}
+	m.workers.WithLabelValues(o.Name).Set(float64(o.Workers))
+	m.errors.WithLabelValues(o.Name) // told as zero before the first
+	seconds, active := m.seconds.WithLabelValues(o.Name), m.active.WithLabelValues(o.Name)
+	return func(ctx context.Context, key view.Key) Result {
+		start := time.Now()
+		active.Inc()
+		r := step(ctx, key)
+		active.Dec()
+		seconds.Observe(time.Since(start).Seconds())
+		m.total.WithLabelValues(o.Name, r.name()).Inc()
+		if r.Err != nil {
+			m.errors.WithLabelValues(o.Name).Inc()
+		}
+		return r
+	}
+}
+
+// name is the result as controller-runtime calls it.
+func (r Result) name() string {
+	switch {
+	case r.Err != nil:
+		return "error"
+	case r.Retry, r.Again:
+		return "requeue"
+	case r.After > 0:
+		return "requeue_after"
+	}
+	return "success"
 }

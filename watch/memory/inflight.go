@@ -46,3 +46,10 @@ func (p *PodsInFlight) Of(pool metav1.Object) (all []*agents.Sandbox) {
 	}
 	return all
 }
+
+// Len is how many pods are being made.
+func (p *PodsInFlight) Len() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.all)
+}

@@ -32,17 +32,23 @@ var problems = map[states.Reason]wording{
 			"it is tried again: if it stays, look at the API server, and at what the controller may get",
 			s.pool.Spec.TemplateRef.Name, apply.Message(s.unreadable))
 	}},
+	states.ReasonPolicyRefused: {view.ReasonPolicyRefused, func(_ Status, s Snapshot, _ states.PoolReport) string { return s.policyProblem }},
 	states.ReasonMembersRefused: {"SandboxRefused", func(l Status, s Snapshot, _ states.PoolReport) string {
 		return "the API server refuses to create sandboxes: " + l.Memory.refusal(s.pool.UID)
 	}},
 	states.ReasonPodsRefused: {"PodRefused", func(_ Status, s Snapshot, r states.PoolReport) string {
-		return fmt.Sprintf("%d pods cannot be created: %s", r.Count.Refused, refusal(s))
+		return fmt.Sprintf("%d pods cannot be created: %s", r.Count.Refused, s.count.Refused)
+	}},
+	states.ReasonAdoptionRefused: {"AdoptionRefused", func(l Status, s Snapshot, _ states.PoolReport) string {
+		one, _ := l.Refusals.Of(s.pool.UID)
+		return fmt.Sprintf("the API server refuses to hand out Sandbox %q: %s; it is tried again ever more rarely, and claims get others: "+
+			"mend what refuses, or delete the Sandbox", one.Member, one.Message)
 	}},
 	states.ReasonMembersEnd: {"MembersEnd", func(Status, Snapshot, states.PoolReport) string {
 		return "members end as fast as they are made, so the next are made ever more slowly; look at the pods' events and logs"
 	}},
 	states.ReasonUnschedulable: {"Unschedulable", func(_ Status, s Snapshot, _ states.PoolReport) string {
-		return "no node has room for some members: " + s.unschedulable
+		return "no node has room for some members: " + s.count.Unschedulable
 	}},
 	states.ReasonAsPlanned: {"AsExpected", func(Status, Snapshot, states.PoolReport) string { return "nothing is in the way" }},
 }
@@ -127,16 +133,8 @@ func (l Status) emit(s Snapshot, had states.Reason, r states.PoolReport) {
 	}
 }
 
-// refusal is what the first refused member by name says.
-func refusal(s Snapshot) string {
-	var first *agents.Sandbox
-	for _, b := range s.members {
-		if v := view.Sandbox(b); v.PodRefused && !v.Retired && (first == nil || b.Name < first.Name) {
-			first = b
-		}
-	}
-	if first == nil {
-		return ""
-	}
-	return strings.TrimPrefix(meta.FindStatusCondition(first.Status.Conditions, view.Ready).Message, view.ErrorSeen)
+// refusal is what a refused member says.
+func refusal(b *agents.Sandbox) string {
+	c := meta.FindStatusCondition(b.Status.Conditions, view.Ready)
+	return strings.TrimPrefix(c.Message, view.ErrorSeen)
 }

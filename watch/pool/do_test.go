@@ -30,11 +30,14 @@ var (
 		states.ReasonTemplateMissing: `TemplateNotFound SandboxTemplate "t" not found; create it in namespace a, or change spec.sandboxTemplateRef.name`,
 		states.ReasonTemplateUnreadable: `TemplateUnreadable SandboxTemplate "t" cannot be read, and nothing is created meanwhile: no; ` +
 			"it is tried again: if it stays, look at the API server, and at what the controller may get",
+		states.ReasonPolicyRefused:  "NetworkPolicyRefused what is wrong with the policy",
 		states.ReasonMembersRefused: "SandboxRefused the API server refuses to create sandboxes: refused",
 		states.ReasonPodsRefused:    "PodRefused 1 pods cannot be created: ",
-		states.ReasonMembersEnd:     "MembersEnd members end as fast as they are made, so the next are made ever more slowly; look at the pods' events and logs",
-		states.ReasonUnschedulable:  "Unschedulable no node has room for some members: 0 of 3 nodes",
-		states.ReasonAsPlanned:      "AsExpected nothing is in the way",
+		states.ReasonAdoptionRefused: `AdoptionRefused the API server refuses to hand out Sandbox "m": no; it is tried again ever more rarely, and claims get others: ` +
+			"mend what refuses, or delete the Sandbox",
+		states.ReasonMembersEnd:    "MembersEnd members end as fast as they are made, so the next are made ever more slowly; look at the pods' events and logs",
+		states.ReasonUnschedulable: "Unschedulable no node has room for some members: 0 of 3 nodes",
+		states.ReasonAsPlanned:     "AsExpected nothing is in the way",
 	}
 	phaseWords = map[states.Phase]string{
 		states.PhaseComplete:         "False Complete 2 of 2 members are ready",
@@ -58,7 +61,10 @@ func full(t *testing.T) (*world, *recorder, Snapshot) {
 	s := w.Observe(key, learned{})
 	w.g.Expect(Status{w.Pools}.Decide(s).Reason).To(Equal(states.ReasonMembersReady))
 	w.Memory.created("u", apply.ErrRefused)
-	s.problem, s.unschedulable, s.unreadable = "what is wrong", "0 of 3 nodes", errors.New("no")
+	w.Refusals = memory.NewRefusals(w.Now)
+	w.Refusals.Add(s.pool.UID, member("m"), "no")
+	s.problem, s.count.Unschedulable, s.unreadable = "what is wrong", "0 of 3 nodes", errors.New("no")
+	s.policyProblem = "what is wrong with the policy"
 	return w, r, s
 }
 
@@ -138,15 +144,15 @@ func TestEveryReasonToReportAPoolIsWorded(t *testing.T) {
 		for _, strategy := range states.Strategies {
 			for _, has := range all {
 				for _, was := range []states.Phase{states.PhaseComplete, states.PhaseRollingOut} {
-					for flags := range 1 << 6 {
+					for flags := range 1 << 8 {
 						on := func(bit int) bool { return bits[flags>>bit&1] }
 						f := states.PoolStatusFacts{
-							Revision: "r", Deadline: time.Minute, Now: noon.Time, Unschedulable: on(3),
+							Revision: "r", Deadline: time.Minute, Now: noon.Time, Unschedulable: on(3), AdoptionRefused: on(6),
 							Progress: states.Progress{Phase: was, Revision: "r"}, // nothing has moved since long ago
 						}
 						f.PoolFacts = states.PoolFacts{
 							Replicas: 1, Template: template, Strategy: strategy, Members: has, Budget: states.Budget{Paused: on(5)},
-							TemplateInvalid: on(0), TemplateUnreadable: on(1), CreationsRefused: on(2),
+							TemplateInvalid: on(0), TemplateUnreadable: on(1), CreationsRefused: on(2), PolicyRefused: on(7),
 						}
 						if on(4) {
 							f.Hold = time.Second
@@ -293,7 +299,7 @@ func TestAPoolGivesUpWhatNoClaimIsTaking(t *testing.T) {
 	claim := &ext.SandboxClaim{ObjectMeta: made("c", "c")}
 	took := w.Shelves.Take(aPool(one), claim, noon.Time).Member.Name
 	other := map[string]string{"m": "n", "n": "m"}[took]
-	s := w.Observe(key, learned{})
+	s := w.Observe(key, learned{loansKnown: true})
 	plan := &states.PoolPlan{Retire: []states.Retirement{{Name: took, Reason: states.ReasonSurplus}, {Name: other, Reason: states.ReasonStuck}}}
 	_, err := Members{w.Pools}.Do(t.Context(), s, states.Decision{Act: states.Retire, About: states.About{Plan: plan}})
 	w.g.Expect(err).NotTo(HaveOccurred())

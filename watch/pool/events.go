@@ -12,8 +12,7 @@ import (
 func (l *Pools) PoolChanged(p store.Change[*ext.SandboxWarmPool]) {
 	l.Wake(view.KeyOf(p.Newest()))
 	if !p.HasIs || p.Replaced() {
-		l.Memory.forget(p.Was.UID)
-		l.Churn.Forget(p.Was.UID)
+		l.forget(p.Was)
 	}
 	same := p.HasIs && p.HadWas && !p.Replaced() && p.Was.Generation == p.Is.Generation &&
 		p.Was.Annotations[apply.AnnotationRollOnMetadata] == p.Is.Annotations[apply.AnnotationRollOnMetadata]
@@ -29,11 +28,15 @@ func (l *Pools) PoolChanged(p store.Change[*ext.SandboxWarmPool]) {
 // take what was said before for it.
 func (l *Pools) SpecChanged(p *ext.SandboxWarmPool) {
 	key := view.KeyOf(p)
+	l.Memory.changed(p.UID)
 	l.Wake(key)
 	l.WakeStatus(key, 0)
 	l.ForgetFreshness(key)
 	for _, b := range l.Stores.Sandboxes.By(store.ByOwner, store.ID(p)) {
 		l.Shelves.Sync(view.KeyOf(b))
+	}
+	for _, b := range l.Stores.Sandboxes.By(store.ByOrphan, p.Namespace+"/"+apply.Hash(p.Name)) {
+		l.WakeSandbox(view.KeyOf(b))
 	}
 	l.WakeWaiting(key)
 }

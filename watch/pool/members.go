@@ -36,16 +36,20 @@ type Pools struct {
 	Churn       *memory.Churn
 	InFlight    *memory.PodsInFlight
 	Retirements *memory.Retirements
+	Refusals    *memory.Refusals
 	Memory      *Memory
+	Roster      *Roster
+	// Problems are what keeps policies of templates from being what they should be.
+	Problems *memory.PolicyProblems
 	// Wake and WakeSandbox have those look again. WakeStatus has the status looked at
 	// again after a time, which may be none.
 	Wake, WakeSandbox func(view.Key)
 	WakeStatus        func(view.Key, time.Duration)
 	// ForgetFreshness drops what was read of a pool that has changed, and WakeWaiting
-	// wakes its claims.
-	ForgetFreshness, WakeWaiting func(view.Key)
-	// Batch bounds how many members one step creates or retires, and Grace how long
-	// one may be unready before it counts as stuck.
+	// wakes its claims. ForgetSeries drops what was measured of one that is gone.
+	ForgetFreshness, WakeWaiting, ForgetSeries func(view.Key)
+	// Batch bounds how many members are created or retired at once, and Grace how long
+	// one may be unready before it counts as stuck, unless the pool says.
 	Batch int
 	Grace time.Duration
 	Now   func() time.Time
@@ -58,14 +62,18 @@ type Members struct{ *Pools }
 type Snapshot struct {
 	Facts states.PoolFacts
 	learned
-	key       view.Key
-	pool      *ext.SandboxWarmPool
-	template  *ext.SandboxTemplate
+	key      view.Key
+	pool     *ext.SandboxWarmPool
+	template *ext.SandboxTemplate
+	count    Count
+	// members are the sandboxes of those that the plan chooses among, and ready says
+	// which of them are.
 	members   map[string]*agents.Sandbox
+	ready     map[string]bool
 	blueprint apply.Blueprint
-	// problem is why the template cannot be used, unschedulable what the scheduler
-	// says of the first member that has no room.
-	problem, unschedulable string
+	// problem is why the template cannot be used, and policyProblem what keeps its
+	// NetworkPolicy from being what it should be, and pods from starting.
+	problem, policyProblem string
 }
 
 // learned is what a step has learned that no store shows.
@@ -84,46 +92,60 @@ func (l *Pools) Observe(key view.Key, known learned) Snapshot {
 	if !ok {
 		return Snapshot{key: key, Facts: states.PoolFacts{Gone: true}}
 	}
-	s := Snapshot{key: key, learned: known, pool: pool, members: map[string]*agents.Sandbox{}}
+	s := Snapshot{key: key, learned: known, pool: pool}
 	policy := view.UpdatePolicy(pool)
 	f := &s.Facts
 	*f = states.PoolFacts{
 		Terminating: pool.DeletionTimestamp != nil, Replicas: view.Replicas(pool), Batch: l.Batch,
 		Strategy: policy.Strategy, Budget: policy.Budget(view.Replicas(pool)),
-		Hold:             l.Churn.Wait(pool.UID, view.Replicas(pool)+churnFree, l.Now()),
+		Hold:             l.Churn.Wait(pool.UID, view.LossesFree(pool), l.Now()),
 		CreationsRefused: l.Memory.refusal(pool.UID) != "", Refused: known.failure != nil, LoansKnown: known.loansKnown,
 		TemplateUnreadable: known.unreadable != nil,
 	}
 	l.template(&s)
-	lent := map[string]bool{}
-	for _, name := range known.loans {
-		lent[name] = true
-	}
-	for _, b := range l.Stores.Sandboxes.By(store.ByOwner, store.ID(pool)) {
-		s.members[b.Name] = b
-		m := l.member(&s, b)
-		m.Taken = lent[b.Name]
-		f.Members = append(f.Members, m)
-	}
-	for _, name := range known.loans {
-		if s.members[name] == nil {
-			f.Handing++
+	s.policyProblem = l.Problems.Of(view.TemplateOf(pool)).Message
+	f.PolicyRefused = s.policyProblem != ""
+	id := store.ID(pool)
+	s.count = l.count(&s)
+	f.Counted, f.Handing, f.StuckIn = &s.count.Census, s.count.Handing, s.count.StuckIn
+	if choice, ok := f.Choice(); ok {
+		is := l.Roster.Select(id, choice, known.loans)
+		f.Members, s.members, s.count.Census = is.Members, is.Sandboxes, is.Census // they may have changed meanwhile
+		s.ready = map[string]bool{}
+		for _, m := range f.Members {
+			s.ready[m.Name] = m.State == states.Ready
 		}
 	}
-	// After the members, so that one whose sandbox ends meanwhile counts twice
-	// rather than not at all.
-	f.Former = l.former(pool)
+	// After the members, so that one whose sandbox ends meanwhile counts twice rather
+	// than not at all; and the pods last, for what is in flight no more is a pod.
+	f.Former = l.inFlight(pool)
+	f.Former += l.Roster.Former(id)
 	return s
 }
 
-// churnFree is how many losses beyond its number of members a pool is not held up
-// for.
-const churnFree = 3
+// count counts the pool's members as they are now.
+func (l *Pools) count(s *Snapshot) Count {
+	return l.Roster.Count(store.ID(s.pool), l.basis(s), l.Now(), s.loans)
+}
+
+// basis is what the pool's members are judged on.
+func (l *Pools) basis(s *Snapshot) Basis {
+	blueprint, pool, known := s.blueprint, s.pool, s.template != nil
+	return Basis{
+		Name:    fmt.Sprintf("%t %s %s", known, blueprint.Template, blueprint.RevisionFor(pool)),
+		Current: func(b *agents.Sandbox) bool { return known && blueprint.Matches(b, pool) },
+		Grace:   view.Grace(s.pool, l.Grace),
+	}
+}
 
 // template reads the pool's template.
 func (l *Pools) template(s *Snapshot) {
 	t, ok := l.Stores.Templates.Get(view.TemplateOf(s.pool))
-	s.Facts.Template = view.Presence(ok, s.templateIs)
+	is := s.templateIs
+	if is == states.PresenceUnseen && s.unreadable == nil && l.Memory.lacks(s.pool) {
+		is = states.PresenceMissing
+	}
+	s.Facts.Template = view.Presence(ok, is)
 	if !ok {
 		return
 	}
@@ -134,36 +156,10 @@ func (l *Pools) template(s *Snapshot) {
 	}
 }
 
-// member is a sandbox as its pool sees it.
-func (l *Pools) member(s *Snapshot, b *agents.Sandbox) states.Member {
-	pod, _ := l.Stores.Pods.Get(view.KeyOf(b))
-	m := view.Member(b, pod, s.template != nil && s.blueprint.Matches(b, s.pool))
-	m.Terminating = m.Terminating || l.Retirements.Reason(b.UID) != ""
-	if m.Terminating || m.Pod == states.PodNone || m.Pod == states.PodForeign {
-		return m
-	}
-	if s.unschedulable == "" {
-		s.unschedulable = view.Unschedulable(pod)
-	}
-	var in time.Duration
-	m.Stuck, in = view.Health(b, pod).Stuck(l.Grace, l.Now())
-	if in > 0 && (s.Facts.StuckIn == 0 || in < s.Facts.StuckIn) {
-		s.Facts.StuckIn = in
-	}
-	return m
-}
-
-// former counts what is left of a pool's former members. Their sandboxes are no
-// more, and their pods still terminate, or are just being made.
-func (l *Pools) former(pool *ext.SandboxWarmPool) (n int) {
-	for _, b := range l.InFlight.Of(pool) { // first: what ends here is a pod already
+// inFlight counts the pods that are being made for sandboxes which are no more.
+func (l *Pools) inFlight(pool *ext.SandboxWarmPool) (n int) {
+	for _, b := range l.InFlight.Of(pool) {
 		if !l.exists(view.KeyOf(b), b.UID) {
-			n++
-		}
-	}
-	for _, pod := range l.Stores.Pods.By(store.ByBirth, store.ID(pool)) {
-		owner := apply.OwnerOf(pod)
-		if owner.Kind == states.OwnerSandbox && !l.exists(view.OwnerKey(pod), types.UID(owner.UID)) {
 			n++
 		}
 	}

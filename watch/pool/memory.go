@@ -32,6 +32,9 @@ type remembered struct {
 	creating map[string]int
 	// last is what the status said last; nil until it was looked at.
 	last *states.PoolReport
+	// lacks is the generation of the pool for which the API server said that there is
+	// no template, or zero.
+	lacks int64
 }
 
 // NewMemory returns a Memory of nothing.
@@ -153,6 +156,39 @@ func (m *Memory) reported(pool types.UID, r states.PoolReport) (had states.Reaso
 	}
 	m.of(pool).last = &r
 	return had
+}
+
+// lack remembers that the API server has no template for a pool as it is specified.
+// Should there come to be one, its event tells.
+func (m *Memory) lack(pool *ext.SandboxWarmPool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.of(pool.UID).lacks = pool.Generation
+}
+
+// lacks reports whether the API server has said that there is no template for a pool
+// as it is specified.
+func (m *Memory) lacks(pool *ext.SandboxWarmPool) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok := m.all[pool.UID]
+	return ok && r.lacks != 0 && r.lacks == pool.Generation
+}
+
+// changed takes in that a pool's spec or template has changed.
+func (m *Memory) changed(pool types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r, ok := m.all[pool]; ok {
+		r.lacks = 0
+	}
+}
+
+// Len is how many pools it remembers anything of.
+func (m *Memory) Len() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.all)
 }
 
 // forget drops what is remembered of a pool that is gone.

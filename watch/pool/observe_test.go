@@ -15,6 +15,7 @@ import (
 	"github.com/kiln-sandbox/kiln/states"
 	"github.com/kiln-sandbox/kiln/watch/memory"
 	"github.com/kiln-sandbox/kiln/watch/store"
+	"github.com/kiln-sandbox/kiln/watch/view"
 )
 
 func inB(o metav1.Object) metav1.Object { o.SetNamespace("b"); return o }
@@ -89,7 +90,14 @@ func TestWhatIsGatheredOfAPool(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			w := aWorld(t, row.has...)
-			w.g.Expect(w.Observe(key, row.known).Facts).To(Equal(row.want))
+			want, got := row.want, w.Observe(key, row.known).Facts
+			if !want.Gone {
+				members := w.Roster.Select("a/u", states.Choice{All: true}, row.known.loans).Members
+				w.g.Expect(members).To(Equal(want.Members))
+				census := states.CensusOf(want.Members)
+				want.Counted, want.Members = &census, nil
+			}
+			w.g.Expect(got).To(Equal(want))
 		})
 	}
 }
@@ -97,16 +105,19 @@ func TestWhatIsGatheredOfAPool(t *testing.T) {
 func TestWhatTheProcessRemembersOfAPoolIsAFact(t *testing.T) {
 	w := aWorld(t, aPool(), aTemplate(), member("m"), free("m"))
 	w.Memory.created("u", apply.ErrRefused)
-	w.Retirements.Add("m", memory.Retirement{Reason: states.ReasonStuck})
-	for range 2 + churnFree + 1 {
-		w.Churn.Add("u", noon.Time)
+	w.Problems.Set(view.Key{Namespace: "a", Name: "t"}, memory.PolicyProblem{Message: "no"})
+	w.Retirements.Add("m", memory.Retirement{Member: view.Key{Namespace: "a", Name: "m"}, Reason: states.ReasonStuck})
+	free := view.LossesFree(aPool())
+	for range free + 1 {
+		w.Churn.Add("u", free, noon.Time)
 	}
 	w.InFlight.Begin(member("gone"))
 	w.InFlight.Begin(member("m"))
 	w.InFlight.Begin(inB(member("elsewhere", func(b *agents.Sandbox) { b.UID = "other" })).(*agents.Sandbox))
 	f := w.Observe(key, learned{}).Facts
 	w.g.Expect(f.CreationsRefused).To(BeTrue())
-	w.g.Expect(f.Members[0].Terminating).To(BeTrue(), "its pool has given it up")
+	w.g.Expect(f.PolicyRefused).To(BeTrue())
+	w.g.Expect(f.Counted.Terminating).To(Equal(1), "its pool has given it up")
 	w.g.Expect(f.Hold).To(Equal(time.Second))
 	w.g.Expect(f.Former).To(Equal(1), "of those whose sandbox is no more, in its own namespace")
 }
@@ -156,7 +167,7 @@ func TestAPoolWakesWhatFollowsItsSpec(t *testing.T) {
 			w := aWorld(t, member("m"))
 			w.writing()
 			w.Memory.keep("u", "p-x")
-			w.Churn.Add("u", noon.Time)
+			w.Churn.Add("u", 1, noon.Time)
 			w.PoolChanged(row.change)
 			w.g.Expect(w.woken).To(Equal(append([]string{"pool a/p"}, row.want...)))
 			ended := row.change.Replaced() || !row.change.HasIs

@@ -24,10 +24,11 @@ type Status struct{ *Pools }
 func (l Status) Decide(s Snapshot) states.Decision { return states.StepPoolStatus(l.facts(s)) }
 
 func (l Status) facts(s Snapshot) states.PoolStatusFacts {
-	f := states.PoolStatusFacts{PoolFacts: s.Facts, Unschedulable: s.unschedulable != "", Now: l.Now(), Reported: s.reported}
+	f := states.PoolStatusFacts{PoolFacts: s.Facts, Unschedulable: s.count.Unschedulable != "", Now: l.Now(), Reported: s.reported}
 	if s.pool != nil {
 		f.Revision, f.Deadline = s.blueprint.RevisionFor(s.pool), view.Deadline(s.pool)
 		f.Progress = l.Memory.progress(s.pool)
+		_, f.AdoptionRefused = l.Refusals.Of(s.pool.UID)
 		f.Superseded = l.Memory.superseded(s.pool.UID, s.basis()) || l.Retirements.Superseded(s.pool.UID, s.basis())
 	}
 	return f
@@ -35,6 +36,7 @@ func (l Status) facts(s Snapshot) states.PoolStatusFacts {
 
 // Do carries out the one effect of a decision.
 func (l Status) Do(ctx context.Context, s Snapshot, d states.Decision) (learned, error) {
+	defer l.settle(s.pool)
 	known := s.learned
 	switch d.Act {
 	case states.ReadTemplate:
@@ -43,7 +45,7 @@ func (l Status) Do(ctx context.Context, s Snapshot, d states.Decision) (learned,
 		return l.report(ctx, s, d)
 	case states.Rest, states.Wait, states.Retry:
 	case states.AskShelf, states.ReadPool, states.ReadSandbox, states.ReadClaim, states.ProveFresh, states.Move, states.Annotate,
-		states.Adopt, states.Refuse, states.Create, states.Retire, states.Delete, states.Label: // not a status's
+		states.Adopt, states.Refuse, states.Create, states.Sync, states.Retire, states.Delete, states.Label: // not a status's
 	}
 	return known, nil
 }

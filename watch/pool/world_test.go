@@ -37,6 +37,7 @@ type world struct {
 	*Pools
 	g     Gomega
 	woken []string
+	ended int
 }
 
 func aWorld(t *testing.T, all ...metav1.Object) *world {
@@ -54,10 +55,11 @@ func aWorld(t *testing.T, all ...metav1.Object) *world {
 			w.woken = append(w.woken, kind+" "+k.String())
 		}
 	}
+	retirements := memory.NewRetirements()
 	w.Pools = &Pools{
-		Stores: s, Churn: memory.NewChurn(), InFlight: memory.NewPodsInFlight(), Retirements: memory.NewRetirements(),
-		Memory: NewMemory(), Wake: wake("pool"), WakeSandbox: wake("sandbox"), WakeWaiting: wake("claims of"),
-		ForgetFreshness: wake("freshness of"), WakeStatus: func(k view.Key, t time.Duration) { wake(fmt.Sprint("status in ", t, " of"))(k) },
+		Stores: s, Churn: memory.NewChurn(), InFlight: memory.NewPodsInFlight(), Retirements: retirements, Roster: NewRoster(s, retirements),
+		Memory: NewMemory(), Problems: memory.NewPolicyProblems(), Wake: wake("pool"), WakeSandbox: wake("sandbox"), WakeWaiting: wake("claims of"),
+		ForgetSeries: func(view.Key) { w.ended++ }, ForgetFreshness: wake("freshness of"), WakeStatus: func(k view.Key, t time.Duration) { wake(fmt.Sprint("status in ", t, " of"))(k) },
 		Batch: 300, Grace: 5 * time.Minute, Now: func() time.Time { return noon.Time },
 	}
 	for _, o := range all {
@@ -85,7 +87,7 @@ func (w *world) put(o metav1.Object) {
 func (w *world) writing() *recorder {
 	r := &recorder{}
 	w.Writer = r
-	w.Events = loop.NewEmitter(r.event, slog.New(slog.DiscardHandler))
+	w.Events = loop.NewEmitter(r.event, nil, slog.New(slog.DiscardHandler))
 	w.Shelves = shelf.New(w.Stores, w.Retirements, func(view.Key) {})
 	for _, b := range w.Stores.Sandboxes.All() {
 		w.Shelves.Sync(view.KeyOf(b))
@@ -197,6 +199,8 @@ type recorder struct {
 }
 
 func (r *recorder) event(_ context.Context, about apply.Regarding, body apply.EventBody) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.events = append(r.events, fmt.Sprintf("%s %s %s %s: %s", about.GetName(), body.Type, body.Reason, body.Action, body.Message))
 	return nil
 }

@@ -4,11 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/kiln-sandbox/kiln/apply"
 	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
 	"github.com/kiln-sandbox/kiln/states"
+	"github.com/kiln-sandbox/kiln/watch/store"
 	"github.com/kiln-sandbox/kiln/watch/view"
+)
+
+// The spans of what a sandbox's step does, as the users of the API know them.
+const (
+	spanPod     = "reconcilePod"
+	spanVolumes = "reconcilePVCs"
 )
 
 // Do carries out the one effect of a decision. Whoever counts or holds the sandbox
@@ -26,25 +34,27 @@ func (l *Sandboxes) Do(ctx context.Context, s Snapshot, d states.Decision) (lear
 	case states.ReadClaim:
 		known.claimIs, err = l.Stores.Claims.Read(ctx, view.OwnerKey(s.sandbox))
 		return known, err
-	case states.Create:
-		known.refusal, err = l.createPod(ctx, s.sandbox)
+	case states.Create, states.Sync, states.Delete:
+		known, err = l.upkeep(ctx, s, d)
 	case states.Move:
-		move := apply.PodMove{Pod: s.pods.pod, Sandbox: s.sandbox, Claim: s.claim, Decision: d}
-		got, wrote := l.Writer.MovePod(ctx, move)
-		err = l.Stores.Pods.Settle(ctx, s.pods.pod, got, wrote)
+		err = l.movePod(ctx, s, d)
 	case states.Report:
 		known.reported = d.Reason
-		got, wrote := l.Writer.ReportSandbox(ctx, s.sandbox, l.status(s, d.Reason))
+		err = l.report(ctx, s, d.Reason)
+	case states.ReadPool:
+		known.poolRead = true
+		_, err = l.Stores.Pools.Read(ctx, view.KeyOf(s.pool))
+	case states.Adopt:
+		got, wrote := l.Writer.Recover(ctx, s.sandbox, s.pool)
 		err = l.Stores.Sandboxes.Settle(ctx, s.sandbox, got, wrote)
+		l.WakePool(view.KeyOf(s.pool))
 	case states.Retire:
 		got, wrote := l.Writer.Retire(ctx, s.sandbox, d.Reason)
 		if err = l.Stores.Sandboxes.Settle(ctx, s.sandbox, got, wrote); err == nil {
 			l.Retirements.Drop(s.sandbox.UID) // it is written, or the sandbox has changed and its pool decides anew
 		}
-	case states.Delete:
-		err = l.delete(ctx, s.sandbox)
-	case states.ReadPool, states.ReadTemplate, states.ReadSandbox, states.ProveFresh,
-		states.Annotate, states.Adopt, states.Refuse, states.Label: // not a sandbox's
+	case states.ReadTemplate, states.ReadSandbox, states.ProveFresh,
+		states.Annotate, states.Refuse, states.Label: // not a sandbox's
 	}
 	l.Shelves.Sync(s.key)
 	l.wakeOwner(s.sandbox)
@@ -52,8 +62,12 @@ func (l *Sandboxes) Do(ctx context.Context, s Snapshot, d states.Decision) (lear
 }
 
 // end ends what a step has open: a sandbox that is no member is nobody's to retire,
-// and the pool's status may have waited for that.
+// and the pool's status may have waited for that. A template of which the watch has
+// shown nothing yet, for it was read, looks after the policy that a pod waits for.
 func (l *Sandboxes) end(s Snapshot) {
+	if s.Facts.Unprotected && s.problem.Message == "" {
+		l.WakeTemplate(templateOf(s.sandbox))
+	}
 	if s.sandbox != nil && s.Facts.Holder != states.HolderPool {
 		if one, ok := l.Retirements.Drop(s.sandbox.UID); ok {
 			l.WakePool(view.Key{Namespace: s.key.Namespace, Name: one.PoolName})
@@ -73,50 +87,216 @@ func (l *Sandboxes) wakeOwner(b *agents.Sandbox) {
 	}
 }
 
-// createPod makes the pod, and returns why the server refuses it, if it does.
-func (l *Sandboxes) createPod(ctx context.Context, b *agents.Sandbox) (refusal string, err error) {
-	if !apply.MadeByKiln(b) && b.Annotations[apply.AnnotationPodName] != b.Name {
-		got, err := l.Writer.AnnotatePodName(ctx, b)
-		if err := l.Stores.Sandboxes.Settle(ctx, b, got, err); err != nil {
-			return "", err
-		}
+// report writes the status, and tells of what is new in it.
+func (l *Sandboxes) report(ctx context.Context, s Snapshot, why states.Reason) error {
+	want := l.status(s, why)
+	got, err := l.Writer.ReportSandbox(ctx, s.sandbox, want)
+	if err == nil {
+		l.tell(s, why, want)
 	}
+	if err = l.Stores.Sandboxes.Settle(ctx, s.sandbox, got, err); err != nil {
+		l.tellUnwritten(s)
+	}
+	return err
+}
+
+// upkeep makes, brings in line or deletes what a sandbox owns, or deletes the
+// sandbox. What is refused is a fact of the step: it is told, and not tried twice.
+func (l *Sandboxes) upkeep(ctx context.Context, s Snapshot, d states.Decision) (learned, error) {
+	known := s.learned
+	var err error
+	switch d.About.Part {
+	case states.PartSelf:
+		return known, l.delete(ctx, s.sandbox)
+	case states.PartPod:
+		known, err = l.keepPod(ctx, s, d)
+	case states.PartService:
+		known.syncs++
+		err = l.keepService(ctx, s, d)
+	case states.PartVolumes:
+		err = l.keepVolume(ctx, s, d)
+	case states.PartSandbox, states.PartPolicy: // not a sandbox's
+	}
+	if errors.Is(err, apply.ErrRefused) && d.Act != states.Delete { // a delete is tried again, with the back-off of any failure
+		known.refusal = refusal{reason: states.ReasonPodProblem, part: d.About.Part, words: apply.Message(err), retry: true}
+		if errors.Is(err, apply.ErrInvalid) {
+			known.refusal.reason, known.refusal.retry = states.ReasonInvalid, s.Facts.Holder == states.HolderPool
+		}
+		return known, nil
+	}
+	return known, err
+}
+
+// move is a move of a sandbox's pod, or what would be one.
+func (l *Sandboxes) move(s Snapshot, d states.Decision) apply.PodMove {
+	return apply.PodMove{Pod: s.pods.pod, Sandbox: s.sandbox, Claim: s.claim, Seize: s.syncs > 0, Decision: d}
+}
+
+// movePod writes the state of the pod, and what goes with it.
+func (l *Sandboxes) movePod(ctx context.Context, s Snapshot, d states.Decision) error {
+	ctx, span := apply.Span(ctx, spanPod)
+	defer span.End()
+	got, err := l.Writer.MovePod(ctx, l.move(s, d))
+	return l.Stores.Pods.Settle(ctx, s.pods.pod, got, err)
+}
+
+// keepPod makes the pod, adopts it, brings its metadata in line or deletes it.
+func (l *Sandboxes) keepPod(ctx context.Context, s Snapshot, d states.Decision) (learned, error) {
+	ctx, span := apply.Span(ctx, spanPod)
+	defer span.End()
+	known := s.learned
+	switch pod := s.pods.pod; {
+	case d.Act == states.Create:
+		return known, l.createPod(ctx, s)
+	case d.Act == states.Delete:
+		err := l.Writer.DeletePod(ctx, s.sandbox, pod)
+		if err == nil {
+			known.deleted = append(slices.Clone(known.deleted), pod.UID)
+			return known, nil
+		}
+		return known, l.Stores.Pods.Settle(ctx, pod, nil, err)
+	case d.Reason == states.ReasonPodAdoptable:
+		return known, l.adoptPod(ctx, s)
+	default:
+		known.syncs++
+		got, err := l.Writer.SyncPod(ctx, l.move(s, d), s.Facts.Stays())
+		if err == nil {
+			l.Stores.Pods.Unfollow(s.key)
+		}
+		return known, l.Stores.Pods.Settle(ctx, pod, got, err)
+	}
+}
+
+// createPod makes the pod.
+func (l *Sandboxes) createPod(ctx context.Context, s Snapshot) error {
+	b := s.sandbox
 	l.InFlight.Begin(b)
 	defer l.wakeOwner(b) // a pool counts it, should the sandbox be no more
 	defer l.InFlight.End(b)
-	if is, ok := l.Stores.Sandboxes.Get(view.KeyOf(b)); !ok || is.UID != b.UID {
-		return "", nil // it ended before its pool could know that a pod comes
+	if is, ok := l.Stores.Sandboxes.Get(s.key); !ok || is.UID != b.UID {
+		return nil // it ended before its pool could know that a pod comes
 	}
 	pod, err := l.Writer.CreatePod(ctx, b)
 	switch {
-	case errors.Is(err, apply.ErrRefused):
-		return apply.Message(err), nil
 	case errors.Is(err, apply.ErrLost):
-		return l.collide(ctx, b)
+		return collide(ctx, l.Stores.Pods, s.key)
 	case err != nil:
-		return "", err
+		return err
 	}
-	return "", l.Stores.Pods.Put(pod)
+	l.tellCreated(s)
+	return l.Stores.Pods.Put(pod)
 }
 
-// collide looks at the pod that has the sandbox's name already: its own, after a
-// lost answer, or one that is not to be touched. That one may be outside what the
-// informer watches, so no event tells when it goes; the back-off looks again.
-func (l *Sandboxes) collide(ctx context.Context, b *agents.Sandbox) (refusal string, err error) {
-	pod, found, err := l.Stores.Pods.Fetch(ctx, view.KeyOf(b))
+// adoptPod makes the sandbox the owner of the pod that has its name.
+func (l *Sandboxes) adoptPod(ctx context.Context, s Snapshot) error {
+	of := l.Stores.Pods
+	pod, found, err := reread(ctx, of, s.key)
 	switch {
-	case err != nil || !found: // it went in this moment, if it is not there
-		return "", err
-	case !apply.ControlledBy(b.UID, pod):
-		return fmt.Sprintf("pod %q is owned by %s; delete it, or give the sandbox another name", pod.Name, view.OwnerName(pod)), nil
-	case pod.Labels[apply.LabelNameHash] == "":
-		return fmt.Sprintf("pod %q has lost its label %s; put it back, or delete the pod", pod.Name, apply.LabelNameHash), nil
+	case err != nil || !found:
+		return err
+	case !view.Adoptable(pod, s.sandbox):
+		return behold(ctx, of, pod)
 	}
-	return "", l.Stores.Pods.Put(pod)
+	got, err := l.Writer.AdoptPod(ctx, s.sandbox, pod)
+	if err == nil {
+		of.Unfollow(s.key)
+	}
+	return of.Settle(ctx, pod, got, err)
 }
 
-// delete deletes a retired sandbox. Should a finalizer keep it, there is still
-// nothing left to do about it.
+// keepService makes the Service, brings it in line or deletes it.
+func (l *Sandboxes) keepService(ctx context.Context, s Snapshot, d states.Decision) error {
+	of, is := l.Stores.Services, s.service.is
+	if d.Act == states.Create {
+		got, err := l.Writer.CreateService(ctx, s.sandbox)
+		if errors.Is(err, apply.ErrLost) {
+			return collide(ctx, of, s.key)
+		}
+		if err != nil {
+			return err
+		}
+		return of.Put(got)
+	}
+	if d.Act == states.Delete {
+		err := l.Writer.DeleteService(ctx, is)
+		if err != nil {
+			return of.Settle(ctx, is, nil, err)
+		}
+		of.MarkDeleted(is)
+		of.Unfollow(s.key)
+		return nil
+	}
+	got, err := l.Writer.SyncService(ctx, s.sandbox, is)
+	if err == nil {
+		of.Unfollow(s.key)
+	}
+	return of.Settle(ctx, is, got, err)
+}
+
+// keepVolume makes a claim for storage, or adopts one.
+func (l *Sandboxes) keepVolume(ctx context.Context, s Snapshot, d states.Decision) error {
+	ctx, span := apply.Span(ctx, spanVolumes)
+	defer span.End()
+	of, v := l.Stores.Volumes, s.volumes.next
+	key := view.Key{Namespace: s.key.Namespace, Name: apply.VolumeName(s.sandbox, v)}
+	if d.Act == states.Create {
+		got, err := l.Writer.CreateVolume(ctx, s.sandbox, v)
+		switch {
+		case errors.Is(err, apply.ErrLost):
+			return collide(ctx, of, key)
+		case err != nil:
+			return err
+		}
+		return of.Put(got)
+	}
+	is, found, err := reread(ctx, of, key)
+	switch {
+	case err != nil || !found:
+		return err
+	case !adoptableVolume(s.sandbox, is):
+		return behold(ctx, of, is)
+	}
+	got, err := l.Writer.AdoptVolume(ctx, s.sandbox, v, is)
+	if err == nil {
+		of.Unfollow(key)
+	}
+	return of.Settle(ctx, is, got, err)
+}
+
+// reread reads an object with all its metadata: only that says who has made it. One
+// that is gone is dropped.
+func reread[T store.Object](ctx context.Context, of *store.Store[T], key view.Key) (o T, found bool, err error) {
+	if o, found, err = of.Fetch(ctx, key); err == nil && !found {
+		of.Unfollow(key)
+		_, err = of.Read(ctx, key)
+	}
+	return o, found, err
+}
+
+// collide looks at what has the name of something that is to be made: its own, after
+// a lost answer, or what is not to be touched.
+func collide[T store.Object](ctx context.Context, of *store.Store[T], key view.Key) error {
+	o, found, err := of.Fetch(ctx, key)
+	if err != nil || !found { // it went in this moment, if it is not there
+		return err
+	}
+	return behold(ctx, of, o)
+}
+
+// behold takes in an object that the informer may not show. One that lacks the label
+// is followed, so that an event tells when it goes.
+func behold[T store.Object](ctx context.Context, of *store.Store[T], o T) error {
+	if o.GetLabels()[apply.LabelNameHash] != "" {
+		return of.Put(o)
+	}
+	if !of.Follow(ctx, o) {
+		return fmt.Errorf("%s is in the way, and too many others are watched", view.KeyOf(o))
+	}
+	return nil
+}
+
+// delete deletes a sandbox that was retired, or whose time is over. Should a
+// finalizer keep it, there is still nothing left to do about it.
 func (l *Sandboxes) delete(ctx context.Context, b *agents.Sandbox) error {
 	err := l.Writer.DeleteSandbox(ctx, b)
 	if err == nil {

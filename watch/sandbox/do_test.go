@@ -40,7 +40,11 @@ var words = map[states.Reason]string{
 	states.ReasonPodReady:       "True DependenciesReady Pod is Ready",
 	states.ReasonPodProblem:     "False ReconcilerError Error seen: quota",
 	states.ReasonPodMultiple:    "False MultiplePods multiple Pods (1) are controlled by this Sandbox; refusing to choose or create a Pod",
-	states.ReasonPodForeign:     `False ReconcilerError Error seen: pod "s" is owned by Sandbox s`,
+	states.ReasonPodForeign:     `False ReconcilerError Error seen: pod "s" is owned by Sandbox s; delete it, or give the sandbox another name`,
+	states.ReasonInvalid:        "False InvalidConfiguration Error seen: quota",
+	states.ReasonSuspending:     "False SandboxSuspended Sandbox is suspending",
+	states.ReasonExpired:        "False SandboxExpired Sandbox has expired",
+	states.ReasonServiceMissing: "False DependenciesNotReady Pod is Ready",
 	states.ReasonSuspended:      "False SandboxSuspended Sandbox is suspended",
 	states.ReasonPodMissing:     "False DependenciesNotReady Pod does not exist",
 	states.ReasonPodSucceeded:   "False PodSucceeded Pod completed successfully",
@@ -58,7 +62,7 @@ func TestTheConditionFollowsTheDecisionsReasonAndNotTheFacts(t *testing.T) {
 			w := aWorld(t, aSandbox(), running())
 			r := w.writing()
 			s := w.Observe(key, learned{})
-			s.pods.problem = "quota"
+			s.problem.Message = "quota"
 			w.g.Expect(s.Facts.Readiness).To(Equal(states.ReasonPodReady))
 			known, err := w.Do(t.Context(), s, states.Decision{Act: states.Report, Reason: why})
 			w.g.Expect(err).NotTo(HaveOccurred())
@@ -78,8 +82,9 @@ func TestEveryReasonToReportASandboxIsWorded(t *testing.T) {
 		for _, phase := range []states.PodPhase{states.PodPhasePending, states.PodPhaseRunning, states.PodPhaseSucceeded, states.PodPhaseFailed} {
 			for _, ready := range bits {
 				for _, problem := range bits {
-					for _, suspended := range bits {
-						f := states.PodFacts{View: pod, Phase: phase, SaysReady: ready, Problem: problem, Suspended: suspended}
+					for _, more := range []states.PodFacts{{}, {Suspended: true}, {Expired: true}, {Invalid: true}, {ServiceMissing: true}} {
+						f := states.PodFacts{View: pod, Phase: phase, SaysReady: ready, Problem: problem}
+						f.Suspended, f.Expired, f.Invalid, f.ServiceMissing = more.Suspended, more.Expired, more.Invalid, more.ServiceMissing
 						seen[states.ReadinessOf(f)] = true
 					}
 				}
@@ -148,6 +153,18 @@ func TestAStepOfASandboxEndsWhereNothingIsLeftToDo(t *testing.T) {
 			pod, _ := w.Stores.Pods.Get(key)
 			w.g.Expect(view.StateOf(pod)).To(Equal(states.Ready))
 		}},
+		{"one whose time is over loses every pod, however many there are", []metav1.Object{aSandbox(ends(noon.Time)), running(), running(second), itsService()}, nil, loop.Result{}, func(w *world, r *recorder) {
+			w.g.Expect(r.deleted).To(ConsistOf("pod s", "pod s-2", "service s"))
+			w.g.Expect(r.status.Conditions).To(ContainElement(HaveField("Reason", "SandboxExpired")))
+		}},
+		{"a suspended one loses its pod", []metav1.Object{aSandbox(suspend), running(carries(states.Bound)), itsService()}, nil, loop.Result{}, func(w *world, r *recorder) {
+			w.g.Expect(r.deleted).To(Equal([]string{"pod s"}))
+			w.g.Expect(r.status.Conditions).To(ContainElement(HaveField("Message", "Sandbox is suspending")))
+		}},
+		{"storage, a pod and a Service are made in their order", []metav1.Object{aSandbox(stores, serves)}, nil, loop.Result{}, func(w *world, r *recorder) {
+			w.g.Expect(r.pods).To(Equal(1))
+			w.g.Expect(r.status.Service).To(Equal("s"))
+		}},
 		{"a refusal is said, and tried again with a back-off", []metav1.Object{aSandbox()}, nil, loop.Result{Retry: true}, func(w *world, r *recorder) {
 			w.g.Expect(meta.FindStatusCondition(r.status.Conditions, view.Ready).Message).To(Equal("Error seen: refused"))
 		}},
@@ -192,6 +209,14 @@ func TestASandboxThatIsNoMemberIsNobodysToRetire(t *testing.T) {
 	w.g.Expect(w.Retirements.Reason("u")).To(BeEmpty())
 }
 
+func TestADeleteThatIsRefusedEndsTheStep(t *testing.T) {
+	w := aWorld(t, aSandbox(suspend), running(carries(states.Bound)))
+	r := w.writing()
+	r.err = apply.ErrRefused
+	w.g.Expect(loop.Step(t.Context(), w.Sandboxes, key).Retry).To(BeTrue())
+	w.g.Expect(r.deleted).To(HaveLen(1), "and is not sent again at once")
+}
+
 func TestAWriteThatFailsEndsTheStepAndTheOwnerLooksAgain(t *testing.T) {
 	w := aWorld(t, aSandbox(ofPool), aPool(), running(carries(states.Warming)))
 	no := errors.New("no")
@@ -221,4 +246,23 @@ func TestTheShelfSaysWhetherAnAdoptionIsUnderWay(t *testing.T) {
 	known, err = w.Do(t.Context(), s, d)
 	w.g.Expect(err).NotTo(HaveOccurred())
 	w.g.Expect(w.Decide(w.Observe(key, known)).Reason).To(Equal(states.ReasonClaimUnaware))
+}
+
+// Somebody else may own what is in the way, and no write of ours takes it away then.
+func TestTheLabelsOfAPodAreMendedAFewTimesInAStepAndNotForEver(t *testing.T) {
+	w := aWorld(t, aSandbox(ofPool), running(carries(states.Ready)), aPool())
+	r := w.writing()
+	w.differs = true
+	known := learned{reported: states.ReasonPodReady}
+	for range 5 {
+		s := w.Observe(key, known)
+		d := w.Decide(s)
+		if d.Ends() {
+			break
+		}
+		next, err := w.Do(t.Context(), s, d)
+		w.g.Expect(err).NotTo(HaveOccurred())
+		known = next
+	}
+	w.g.Expect(r.synced).To(Equal([]states.State{states.Ready, states.Ready, states.Ready}))
 }

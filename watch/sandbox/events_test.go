@@ -28,7 +28,9 @@ func TestAPodWakesItsSandboxAndWhoCountsIt(t *testing.T) {
 		{"of a member", []metav1.Object{aSandbox(ofPool), aPool()}, running(born), []string{"sandbox a/s", "pool a/p"}},
 		{"of a member that is no more", []metav1.Object{aPool()}, running(born), []string{"sandbox a/s", "pool a/p"}},
 		{"of a member that is no more, in another namespace than the pool", []metav1.Object{aPool()}, running(born, inB), []string{"sandbox b/s"}},
-		{"of nobody", []metav1.Object{aSandbox()}, running(func(p *corev1.Pod) { p.OwnerReferences = nil }), nil},
+		{"of nobody, in a sandbox's way", []metav1.Object{aSandbox()}, running(func(p *corev1.Pod) { p.OwnerReferences = nil }), []string{"sandbox a/s"}},
+		{"of another sandbox, in a sandbox's way", []metav1.Object{aSandbox()}, running(ofOther, func(p *corev1.Pod) { p.OwnerReferences[0].Name = "t" }), []string{"sandbox a/s", "sandbox a/t"}},
+		{"of nobody", nil, running(func(p *corev1.Pod) { p.OwnerReferences = nil }), nil},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			w := aWorld(t, row.has...)
@@ -37,6 +39,21 @@ func TestAPodWakesItsSandboxAndWhoCountsIt(t *testing.T) {
 			w.g.Expect(w.woken).To(Equal(row.want))
 		})
 	}
+}
+
+func TestWhatASandboxNeedsWakesIt(t *testing.T) {
+	w := aWorld(t, aSandbox(stores))
+	w.ServiceChanged(store.Change[*corev1.Service]{Was: itsService(), HadWas: true})
+	w.VolumeChanged(store.Change[*corev1.PersistentVolumeClaim]{Is: itsVolume(func(v *corev1.PersistentVolumeClaim) { v.OwnerReferences = nil }), HasIs: true})
+	w.VolumeChanged(store.Change[*corev1.PersistentVolumeClaim]{Is: itsVolume(func(v *corev1.PersistentVolumeClaim) { v.Name = "other" }), HasIs: true})
+	w.g.Expect(w.woken).To(Equal([]string{"sandbox a/s", "sandbox a/s"}))
+}
+
+func TestAPodThatASandboxDoesNotWantAnyMoreIsNoLoss(t *testing.T) {
+	w := aWorld(t, aSandbox(suspend))
+	w.onShelves()
+	w.PodChanged(store.Change[*corev1.Pod]{Was: running(), HadWas: true})
+	w.g.Expect(w.Churn.Wait("u", 0, noon.Time)).To(BeZero())
 }
 
 func TestASandboxWakesItsOwnersOfBeforeAndAfter(t *testing.T) {
@@ -91,12 +108,57 @@ func TestALossIsCountedOfTheSandboxAndItsPool(t *testing.T) {
 	}
 }
 
+// A pool on nodes that come and go loses members every day. That says nothing of those
+// that it makes next.
+func TestAMemberThatWasReadyIsNoLossOfItsPool(t *testing.T) {
+	b := aSandbox(ofPool)
+	pod := running()
+	for name, end := range map[string]func(*world){
+		"its pod vanishes":    func(w *world) { w.PodChanged(store.Change[*corev1.Pod]{Was: pod, HadWas: true}) },
+		"somebody deletes it": func(w *world) { w.SandboxChanged(store.Change[*agents.Sandbox]{Was: b, HadWas: true}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := aWorld(t, b, aPool())
+			w.onShelves()
+			w.PodChanged(store.Change[*corev1.Pod]{Is: pod, HasIs: true})
+			w.g.Expect(w.Churn.Lived("u")).To(BeTrue())
+			end(w)
+			w.g.Expect(w.Churn.Wait("p-uid", 0, noon.Time)).To(BeZero())
+			w.g.Expect(w.Churn.Lived("u")).To(BeFalse(), "what comes next has not been ready")
+		})
+	}
+}
+
+// The event of a pod may come after the end of its sandbox, and a step may still run.
+func TestNothingIsRememberedOfASandboxThatHasEnded(t *testing.T) {
+	w := aWorld(t, aPool())
+	w.onShelves()
+	w.live(aSandbox(ofPool))
+	w.lostPod(aSandbox())
+	w.g.Expect(w.Churn.Len()).To(BeZero())
+}
+
 func TestWhatIsRememberedOfASandboxEndsWithIt(t *testing.T) {
 	w := aWorld(t)
 	w.onShelves()
-	w.Churn.Add("u", noon.Time)
+	w.Churn.Add("u", podsFree, noon.Time)
 	w.Retirements.Add("u", memory.Retirement{Reason: states.ReasonStuck})
 	w.SandboxChanged(store.Change[*agents.Sandbox]{Was: aSandbox(), HadWas: true})
 	w.g.Expect(w.Churn.Wait("u", 0, noon.Time)).To(BeZero())
 	w.g.Expect(w.Retirements.Reason("u")).To(BeEmpty())
+}
+
+// Made and gone over a gap of the watch: what is remembered ends, and how it ended nobody
+// has seen, so that it is no loss.
+func TestNothingIsRememberedOfASandboxWhoseEndWasMissed(t *testing.T) {
+	b := aSandbox(ofPool)
+	w := aWorld(t, b, aPool())
+	w.onShelves()
+	w.PodChanged(store.Change[*corev1.Pod]{Was: running(), HadWas: true, Missed: true})
+	w.g.Expect(w.Churn.Len()).To(BeZero(), "its pod's end was missed, too")
+	w.PodChanged(store.Change[*corev1.Pod]{Is: running(), HasIs: true})
+	w.Churn.Restart("u") // as if it had never been ready
+	w.Churn.Add("u", podsFree, noon.Time)
+	w.SandboxChanged(store.Change[*agents.Sandbox]{Was: b, HadWas: true, Missed: true})
+	w.g.Expect(w.Churn.Len()).To(BeZero())
 }

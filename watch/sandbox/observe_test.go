@@ -5,6 +5,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -13,10 +14,21 @@ import (
 	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
 	"github.com/kiln-sandbox/kiln/states"
 	"github.com/kiln-sandbox/kiln/watch/memory"
+	"github.com/kiln-sandbox/kiln/watch/view"
 )
 
 func bound(c *ext.SandboxClaim) {
 	c.Status.State, c.Status.SandboxStatus = ext.StateBound, ext.SandboxStatus{Name: "s", UID: "u"}
+}
+
+var quota = refusal{reason: states.ReasonPodProblem, part: states.PartPod, words: "quota", retry: true}
+
+func invalid(generation int64) func(*agents.Sandbox) {
+	return func(b *agents.Sandbox) {
+		c := view.Condition(view.Ready, metav1.ConditionFalse, view.ReasonInvalid, "no")
+		c.ObservedGeneration = generation
+		b.Status.Conditions = []metav1.Condition{c}
+	}
 }
 
 // A row names the facts that differ from those of a user's sandbox without a pod.
@@ -38,7 +50,10 @@ func TestWhatIsGatheredOfASandbox(t *testing.T) {
 		{"its pod, and one of another namespace that names its UID", []metav1.Object{aSandbox(), running(), running(inB, second)}, learned{}, but(func(f *states.SandboxFacts) {
 			f.Pod, f.Readiness = states.PodReady, states.ReasonPodReady
 		})},
-		{"a pod of another name that names its UID is its pod", []metav1.Object{aSandbox(), running(second)}, learned{}, but(func(f *states.SandboxFacts) {
+		{"a pod of another name that names its UID is not its pod", []metav1.Object{aSandbox(), running(second)}, learned{}, none},
+		{"unless the sandbox itself says that name", []metav1.Object{aSandbox(func(b *agents.Sandbox) {
+			b.Annotations = map[string]string{apply.AnnotationPodName: running(second).Name}
+		}), running(second)}, learned{}, but(func(f *states.SandboxFacts) {
 			f.Pod, f.Readiness = states.PodReady, states.ReasonPodReady
 		})},
 		{"a pod of its name that is somebody else's", []metav1.Object{aSandbox(), running(ofOther)}, learned{}, but(func(f *states.SandboxFacts) {
@@ -48,16 +63,55 @@ func TestWhatIsGatheredOfASandbox(t *testing.T) {
 			f.Pod, f.Readiness = states.PodMultiple, states.ReasonPodMultiple
 		})},
 		{"suspended", []metav1.Object{aSandbox(suspend)}, learned{}, but(func(f *states.SandboxFacts) {
-			f.Blocked, f.Readiness = true, states.ReasonSuspended
+			f.Suspended, f.Readiness = true, states.ReasonSuspended
 		})},
 		{"a pod spec that is none", []metav1.Object{aSandbox(func(b *agents.Sandbox) { b.Spec.PodTemplate.Spec.Raw = []byte(`{"containres":[]}`) })}, learned{},
+			but(func(f *states.SandboxFacts) { f.Blocked, f.Readiness = true, states.ReasonInvalid })},
+		{"storage that is missing", []metav1.Object{aSandbox(stores)}, learned{}, but(func(f *states.SandboxFacts) { f.Volumes = states.UpkeepCreate })},
+		{"storage that is its own", []metav1.Object{aSandbox(stores), itsVolume()}, learned{}, none},
+		{"storage of another sandbox", []metav1.Object{aSandbox(stores), itsVolume(func(v *corev1.PersistentVolumeClaim) { v.OwnerReferences[0].UID = "another" })}, learned{},
 			but(func(f *states.SandboxFacts) { f.Blocked, f.Readiness = true, states.ReasonPodProblem })},
-		{"storage that this version does not make", []metav1.Object{aSandbox(func(b *agents.Sandbox) {
-			b.Spec.VolumeClaimTemplates = []agents.PersistentVolumeClaimTemplate{{}}
-		})}, learned{}, but(func(f *states.SandboxFacts) { f.Blocked, f.Readiness = true, states.ReasonPodProblem })},
-		{"a Service that this version does not make", []metav1.Object{aSandbox(func(b *agents.Sandbox) { yes := true; b.Spec.Service = &yes })}, learned{},
+		{"storage of nobody's that may be adopted", []metav1.Object{aSandbox(stores), itsVolume(func(v *corev1.PersistentVolumeClaim) {
+			v.OwnerReferences, v.Labels = nil, map[string]string{apply.LabelAdoptable: "true"}
+		})}, learned{}, but(func(f *states.SandboxFacts) { f.Volumes = states.UpkeepSync })},
+		{"storage of nobody's that was its own", []metav1.Object{aSandbox(stores), itsVolume(func(v *corev1.PersistentVolumeClaim) { v.OwnerReferences = nil })}, learned{},
+			but(func(f *states.SandboxFacts) { f.Volumes = states.UpkeepSync })},
+		{"storage of nobody's", []metav1.Object{aSandbox(stores), itsVolume(func(v *corev1.PersistentVolumeClaim) { v.OwnerReferences, v.Labels = nil, nil })}, learned{},
 			but(func(f *states.SandboxFacts) { f.Blocked, f.Readiness = true, states.ReasonPodProblem })},
-		{"a refusal of this step", []metav1.Object{aSandbox()}, learned{refusal: "quota", reported: states.ReasonPodProblem}, but(func(f *states.SandboxFacts) {
+		{"a Service that is missing", []metav1.Object{aSandbox(serves)}, learned{}, but(func(f *states.SandboxFacts) { f.Service = states.UpkeepCreate })},
+		{"a Service that nobody asks for", []metav1.Object{aSandbox()}, learned{}, none},
+		{"a Service that is its own", []metav1.Object{aSandbox(serves), itsService()}, learned{}, none},
+		{"a Service that is kept", []metav1.Object{aSandbox(), itsService(func(is *corev1.Service) { is.Spec.Selector = nil })}, learned{}, none},
+		{"a Service that is not wanted any more", []metav1.Object{aSandbox(noService), itsService()}, learned{}, but(func(f *states.SandboxFacts) { f.Service = states.UpkeepDelete })},
+		{"a Service that is not wanted and not its own", []metav1.Object{aSandbox(noService), itsService(func(is *corev1.Service) { is.OwnerReferences = nil })}, learned{}, none},
+		{"a Service that drifted", []metav1.Object{aSandbox(serves), itsService(func(is *corev1.Service) { is.Spec.Selector = nil })}, learned{},
+			but(func(f *states.SandboxFacts) { f.Service = states.UpkeepSync })},
+		{"a Service that may be adopted", []metav1.Object{aSandbox(serves), itsService(func(is *corev1.Service) {
+			is.OwnerReferences, is.Labels[apply.LabelAdoptable] = nil, "true"
+		})}, learned{}, but(func(f *states.SandboxFacts) { f.Service = states.UpkeepSync })},
+		{"a Service that may be adopted and has an address", []metav1.Object{aSandbox(serves), itsService(func(is *corev1.Service) {
+			is.OwnerReferences, is.Labels[apply.LabelAdoptable], is.Spec.ClusterIP = nil, "true", "10.0.0.1"
+		})}, learned{}, but(func(f *states.SandboxFacts) { f.Readiness = states.ReasonPodProblem })},
+		{"a pod that may be adopted", []metav1.Object{aSandbox(), running(adoptable)}, learned{}, but(func(f *states.SandboxFacts) { f.Pod = states.PodAdoptable })},
+		{"a pod that may be adopted and terminates", []metav1.Object{aSandbox(), running(adoptable, deleted)}, learned{}, but(func(f *states.SandboxFacts) {
+			f.Pod, f.Readiness = states.PodForeign, states.ReasonPodForeign
+		})},
+		{"a pod that may be adopted, and a sandbox that is a pool's", []metav1.Object{aSandbox(ofPool), aPool(), running(adoptable)}, learned{}, but(func(f *states.SandboxFacts) {
+			f.Holder, f.Warm, f.Pod, f.Readiness = states.HolderPool, true, states.PodForeign, states.ReasonPodForeign
+		})},
+		{"a pod that this step has deleted", []metav1.Object{aSandbox(suspend), running()}, learned{deleted: []types.UID{"pod-uid"}}, but(func(f *states.SandboxFacts) {
+			f.Suspended, f.Pod, f.Readiness = true, states.PodTerminating, states.ReasonSuspending
+		})},
+		{"one that will end", []metav1.Object{aSandbox(ends(noon.Add(time.Minute)))}, learned{}, but(func(f *states.SandboxFacts) { f.ExpiresIn = time.Minute })},
+		{"one that will end in a year", []metav1.Object{aSandbox(ends(noon.AddDate(1, 0, 0)))}, learned{}, but(func(f *states.SandboxFacts) { f.ExpiresIn = longestSleep })},
+		{"one that ends now", []metav1.Object{aSandbox(ends(noon.Time))}, learned{}, but(func(f *states.SandboxFacts) { f.Expired, f.Readiness = true, states.ReasonExpired })},
+		{"one that ended, and whose end was moved", []metav1.Object{aSandbox(ends(noon.Add(time.Hour)), hasExpired)}, learned{},
+			but(func(f *states.SandboxFacts) { f.Expired, f.Readiness = true, states.ReasonExpired })},
+		{"what it asks for was never to be accepted", []metav1.Object{aSandbox(invalid(3), serves)}, learned{}, but(func(f *states.SandboxFacts) {
+			f.Blocked, f.Readiness = true, states.ReasonInvalid
+		})},
+		{"what it asked for before was never to be accepted", []metav1.Object{aSandbox(invalid(2))}, learned{}, none},
+		{"a refusal of this step", []metav1.Object{aSandbox()}, learned{refusal: quota, reported: states.ReasonPodProblem}, but(func(f *states.SandboxFacts) {
 			f.Blocked, f.Retryable, f.Readiness, f.Reported = true, true, states.ReasonPodProblem, states.ReasonPodProblem
 		})},
 		{"retired", []metav1.Object{aSandbox(func(b *agents.Sandbox) { b.Annotations = map[string]string{apply.AnnotationRetired: "stuck"} })}, learned{},
@@ -123,7 +177,7 @@ func TestWhatTheProcessRemembersOfASandboxIsAFact(t *testing.T) {
 	w := aWorld(t, aSandbox(ofPool), aPool())
 	w.Retirements.Add("u", memory.Retirement{Reason: states.ReasonStuck})
 	for range podsFree + 1 {
-		w.Churn.Add("u", noon.Time)
+		w.Churn.Add("u", podsFree, noon.Time)
 	}
 	f := w.Observe(key, learned{}).Facts
 	w.g.Expect(f.Retire).To(Equal(states.ReasonStuck))

@@ -1,4 +1,5 @@
-// Package sandbox steps sandboxes, each with its pod: one key for both.
+// Package sandbox steps sandboxes, each with what it owns: one key for the sandbox,
+// its pod, its Service and its claims for storage.
 package sandbox
 
 import (
@@ -7,11 +8,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kiln-sandbox/kiln/apply"
 	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
 	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
 	"github.com/kiln-sandbox/kiln/states"
+	"github.com/kiln-sandbox/kiln/watch/loop"
 	"github.com/kiln-sandbox/kiln/watch/memory"
 	"github.com/kiln-sandbox/kiln/watch/shelf"
 	"github.com/kiln-sandbox/kiln/watch/store"
@@ -20,10 +23,18 @@ import (
 
 // A Writer is what sandboxes write.
 type Writer interface {
-	AnnotatePodName(context.Context, *agents.Sandbox) (*agents.Sandbox, error)
 	CreatePod(context.Context, *agents.Sandbox) (*corev1.Pod, error)
+	AdoptPod(context.Context, *agents.Sandbox, *corev1.Pod) (*corev1.Pod, error)
 	MovePod(context.Context, apply.PodMove) (*corev1.Pod, error)
+	SyncPod(context.Context, apply.PodMove, states.State) (*corev1.Pod, error)
+	DeletePod(context.Context, *agents.Sandbox, *corev1.Pod) error
+	CreateService(context.Context, *agents.Sandbox) (*corev1.Service, error)
+	SyncService(context.Context, *agents.Sandbox, *corev1.Service) (*corev1.Service, error)
+	DeleteService(context.Context, *corev1.Service) error
+	CreateVolume(context.Context, *agents.Sandbox, agents.PersistentVolumeClaimTemplate) (*corev1.PersistentVolumeClaim, error)
+	AdoptVolume(context.Context, *agents.Sandbox, agents.PersistentVolumeClaimTemplate, *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error)
 	ReportSandbox(context.Context, *agents.Sandbox, agents.SandboxStatus) (*agents.Sandbox, error)
+	Recover(context.Context, *agents.Sandbox, *ext.SandboxWarmPool) (*agents.Sandbox, error)
 	Retire(context.Context, *agents.Sandbox, states.Reason) (*agents.Sandbox, error)
 	DeleteSandbox(context.Context, *agents.Sandbox) error
 }
@@ -33,16 +44,30 @@ type Sandboxes struct {
 	Stores      *store.Stores
 	Shelves     *shelf.Shelves
 	Writer      Writer
+	Events      *loop.Emitter
 	Churn       *memory.Churn
 	InFlight    *memory.PodsInFlight
 	Retirements *memory.Retirements
-	// Wake, WakeClaim and WakePool have those look again.
-	Wake, WakeClaim, WakePool func(view.Key)
-	Now                       func() time.Time
+	Refusals    *memory.Refusals
+	News        *memory.News
+	Problems    *memory.PolicyProblems
+	Deletions   *memory.PolicyDeletions
+	// Drifted reports whether the metadata of a pod that is to be in a state is not as
+	// it should be; nil means that it always is.
+	Drifted func(apply.PodMove, states.State) bool
+	// Wake, WakeClaim, WakePool and WakeTemplate have those look again.
+	Wake, WakeClaim, WakePool, WakeTemplate func(view.Key)
+	// ClusterDomain ends the names that Services have in DNS.
+	ClusterDomain string
+	Now           func() time.Time
 }
 
 // podsFree is how many pods of one sandbox may vanish before the next one waits.
 const podsFree = 2
+
+// longestSleep is the longest time after which a sandbox that will end is looked at
+// again. A clock that is put forward is noticed by then.
+const longestSleep = time.Hour
 
 // A Snapshot is what a sandbox's step sees.
 type Snapshot struct {
@@ -52,58 +77,78 @@ type Snapshot struct {
 	sandbox *agents.Sandbox
 	claim   *ext.SandboxClaim // whose it is, if a claim's
 	pods    pods
+	pool    *ext.SandboxWarmPool // that may take an orphan in
+	volumes volumes
+	service service
+	// problem is why something cannot be made as things stand.
+	problem view.Problem
 }
 
 // learned is what a step has learned that no store shows.
 type learned struct {
 	claimIs states.Presence
-	loan    states.Loan
-	// refusal is why its pod could not be made, in the words of who refused it.
-	refusal  string
+	// poolRead: the API server was asked for the pool of an orphan.
+	poolRead bool
+	loan     states.Loan
+	// refusal is why something could not be written, in the words of who refused it.
+	refusal refusal
+	// deleted are the pods that this step has deleted, and syncs is how often it has
+	// brought something in line.
+	deleted  []types.UID
+	syncs    int
 	reported states.Reason
 }
 
-// pods are what a step sees of a sandbox's pods.
-type pods struct {
-	is states.PodView
-	// pod is the one pod that the view is about; nil with PodNone and PodMultiple.
-	pod   *corev1.Pod
-	count int
-	facts states.PodFacts
-	// problem is why the pod cannot be made.
-	problem string
-}
-
-// Observe reads what there is to know of a sandbox and its pod.
+// Observe reads what there is to know of a sandbox and what it owns.
 func (l *Sandboxes) Observe(key view.Key, known learned) Snapshot {
 	b, ok := l.Stores.Sandboxes.Get(key)
 	if !ok {
 		return Snapshot{key: key, Facts: states.SandboxFacts{Gone: true}}
 	}
-	s := Snapshot{key: key, learned: known, sandbox: b, pods: l.pods(b, known)}
+	over, in := l.expiry(b)
+	s := Snapshot{key: key, learned: known, sandbox: b, pods: l.pods(b, known, over)}
 	v := view.Sandbox(b)
 	claim, is := l.claim(b, v, known)
 	s.claim = claim
 	s.Facts = states.SandboxFacts{
 		Terminating: v.Terminating || l.poolEnds(b, v), Retired: v.Retired, Retire: l.Retirements.Reason(b.UID),
-		Blocked: s.pods.problem != "" || b.Spec.OperatingMode == agents.Suspended, Retryable: known.refusal != "",
-		Warm: v.Warm, Loan: known.loan, Pod: s.pods.is, State: states.Pod.Initial,
-		Readiness: states.ReadinessOf(s.pods.facts), Reported: known.reported,
-		PodDelay: l.Churn.Wait(b.UID, podsFree, l.Now()),
+		Suspended: view.Suspends(b), Ephemeral: b.Spec.ShutdownPolicy == agents.ShutdownDelete,
+		Retryable: known.refusal.retry, Warm: v.Warm, Loan: known.loan, Pod: s.pods.is, State: states.Pod.Initial,
+		Reported: known.reported, PodDelay: l.Churn.Wait(b.UID, podsFree, l.Now()),
 	}
 	f := &s.Facts
 	if s.pods.pod != nil {
 		f.State = view.StateOf(s.pods.pod)
 	}
+	s.pool, f.Orphan = l.orphan(b, v, f.State, known)
 	var c states.ClaimView
 	if claim != nil {
 		c = view.Claim(claim)
-		f.ClaimKnows, f.Refused = c.Knows(v), c.Refuses(v)
+		f.ClaimKnows, f.Refused, f.Retired = c.Knows(v), c.Refuses(v), v.Retired && !c.Keeps(v)
 	}
 	f.Holder = states.HolderOf(v, c, is)
+	f.Expired, f.ExpiresIn = over, in
+	l.owned(&s)
+	l.protect(&s)
+	p := s.podFacts()
+	f.Readiness = states.ReadinessOf(p)
 	reported := meta.FindStatusCondition(b.Status.Conditions, view.Ready) != nil
-	f.StatusDelay = states.StatusDelayOf(s.pods.facts, f.Holder, reported, l.Now().Sub(b.CreationTimestamp.Time))
+	f.StatusDelay = states.StatusDelayOf(p, f.Holder, reported, l.Now().Sub(b.CreationTimestamp.Time))
 	return s
+}
+
+// expiry says whether a sandbox's time is over, and if not, when to look for that.
+func (l *Sandboxes) expiry(b *agents.Sandbox) (over bool, in time.Duration) {
+	switch end := b.Spec.ShutdownTime; {
+	case view.Expired(b):
+		return true, 0
+	case end == nil:
+		return false, 0
+	case !l.Now().Before(end.Time):
+		return true, 0
+	default:
+		return false, min(end.Sub(l.Now()), longestSleep)
+	}
 }
 
 // Decide decides a sandbox's next step.
@@ -138,41 +183,4 @@ func (l *Sandboxes) poolEnds(b *agents.Sandbox, v states.Sandbox) bool {
 		return l.Stores.Pools.Passed(b.ResourceVersion)
 	}
 	return string(pool.UID) != v.Owner.UID || pool.DeletionTimestamp != nil
-}
-
-// pods looks at the pods of a sandbox.
-func (l *Sandboxes) pods(b *agents.Sandbox, known learned) pods {
-	owned := l.Stores.Pods.By(store.ByOwner, store.ID(b))
-	p := pods{count: len(owned), problem: known.refusal}
-	switch {
-	case len(owned) > 1:
-		p.is = states.PodMultiple
-	case len(owned) == 1:
-		p.pod = owned[0]
-	default:
-		p.pod, _ = l.Stores.Pods.Get(view.KeyOf(b))
-	}
-	if p.pod != nil {
-		p.is = view.Pod(p.pod, b)
-		p.facts = view.PodFacts(p.pod, p.is)
-	}
-	if p.problem == "" && (p.is == states.PodNone || p.is == states.PodForeign) {
-		p.problem = unservable(b)
-	}
-	p.facts.View, p.facts.Problem = p.is, p.problem != ""
-	p.facts.Suspended = b.Spec.OperatingMode == agents.Suspended
-	return p
-}
-
-// unservable says why no pod can be made from a sandbox as it stands.
-func unservable(b *agents.Sandbox) string {
-	switch _, err := apply.PodSpec(b); {
-	case err != nil:
-		return err.Error()
-	case len(b.Spec.VolumeClaimTemplates) > 0:
-		return "spec.volumeClaimTemplates: this version does not make storage; remove it"
-	case b.Spec.Service != nil && *b.Spec.Service:
-		return "spec.service: this version does not make Services; remove it"
-	}
-	return ""
 }

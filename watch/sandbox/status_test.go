@@ -44,9 +44,25 @@ func TestTheReadyConditionSaysWhatTheUsersOfTheAPIRead(t *testing.T) {
 		{"two pods", aSandbox(), []metav1.Object{running(), running(second)}, learned{},
 			"False MultiplePods multiple Pods (2) are controlled by this Sandbox; refusing to choose or create a Pod"},
 		{"a pod of somebody else's", aSandbox(), []metav1.Object{running(ofOther)}, learned{},
-			`False ReconcilerError Error seen: pod "s" is owned by Sandbox s`},
-		{"a pod that is refused", aSandbox(), nil, learned{refusal: "quota"}, "False ReconcilerError Error seen: quota"},
+			`False ReconcilerError Error seen: pod "s" is owned by Sandbox s; delete it, or give the sandbox another name`},
+		{"a pod that is refused", aSandbox(), nil, learned{refusal: quota}, "False ReconcilerError Error seen: quota"},
 		{"a suspended sandbox", aSandbox(suspend), nil, learned{}, "False SandboxSuspended Sandbox is suspended"},
+		{"a sandbox that is suspending", aSandbox(suspend), []metav1.Object{running()}, learned{}, "False SandboxSuspended Sandbox is suspending"},
+		{"a sandbox that has expired", aSandbox(ends(noon.Time)), []metav1.Object{running()}, learned{}, "False SandboxExpired Sandbox has expired"},
+		{"a pod that is Ready, and a Service", aSandbox(serves), []metav1.Object{running(), itsService()}, learned{}, "True DependenciesReady Pod is Ready; Service Exists"},
+		{"a pod that is Ready, and no Service", aSandbox(serves), []metav1.Object{running()}, learned{}, "False DependenciesNotReady Pod is Ready; Service does not exist"},
+		{"a pod that runs, and a Service", aSandbox(serves), []metav1.Object{running(unready), itsService()}, learned{}, "False DependenciesNotReady Pod is Running but not Ready; Service Exists"},
+		{"a pod that is pending, and no Service", aSandbox(serves), []metav1.Object{running(unready, phase(corev1.PodPending))}, learned{},
+			"False DependenciesNotReady Pod exists with phase: Pending; Service does not exist"},
+		{"a Service of another's", aSandbox(serves), []metav1.Object{running(), itsService(func(is *corev1.Service) { is.OwnerReferences[0].UID = "another" })}, learned{},
+			`False ReconcilerError Error seen: Service "s" is owned by Sandbox s`},
+		{"a Service of nobody's", aSandbox(serves), []metav1.Object{running(), itsService(func(is *corev1.Service) { is.OwnerReferences = nil })}, learned{},
+			`False ReconcilerError Error seen: cannot adopt unowned Service "s": make it headless and label it agents.x-k8s.io/adoptable=true, or delete it`},
+		{"storage of another's", aSandbox(stores), []metav1.Object{itsVolume(func(v *corev1.PersistentVolumeClaim) { v.OwnerReferences[0].UID = "another" })}, learned{},
+			`False ReconcilerError Error seen: PVC "data-s" is owned by Sandbox s`},
+		{"storage of nobody's", aSandbox(stores), []metav1.Object{itsVolume(func(v *corev1.PersistentVolumeClaim) { v.OwnerReferences, v.Labels = nil, nil })}, learned{},
+			`False ReconcilerError Error seen: cannot adopt unowned PVC "data-s": label it agents.x-k8s.io/adoptable=true, or delete it`},
+		{"what will never be accepted", aSandbox(invalid(3)), nil, learned{}, "False InvalidConfiguration Error seen: no"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			w := aWorld(t, append(row.pods, row.sandbox)...)
@@ -86,7 +102,16 @@ func TestTheConditionsBesideReadySayWhatThePodSays(t *testing.T) {
 		want    string
 	}{
 		{"suspended, and no pod is left", aSandbox(suspend), nil, view.Suspended, "True PodTerminated Pod has been terminated. Sandbox is suspended"},
-		{"suspended, and the pod still terminates", aSandbox(suspend), []metav1.Object{running(deleted)}, view.Suspended, "False NotSuspended Sandbox is not suspended"},
+		{"suspended, and the pod still terminates", aSandbox(suspend), []metav1.Object{running(deleted)}, view.Suspended, "False PodTerminating Pod is terminating. Sandbox is suspending"},
+		{"suspended, and a pod of somebody else's has its name", aSandbox(suspend), []metav1.Object{running(ofOther)}, view.Suspended,
+			"False PodNotOwned Refused to delete pod because it is not owned by this sandbox"},
+		{"suspended, and several pods are there", aSandbox(suspend), []metav1.Object{running(), running(second)}, view.Suspended,
+			"Unknown PodStateUnknown Pod state is unknown. Sandbox suspension cannot be confirmed"},
+		{"not suspended", aSandbox(), nil, view.Suspended, "False NotSuspended Sandbox is not suspended"},
+		{"several pods", aSandbox(), []metav1.Object{running(), running(second)}, view.Scheduled,
+			"Unknown PodSchedulingUnknown Pod state is unknown. Pod scheduling cannot be determined"},
+		{"a pod of somebody else's", aSandbox(), []metav1.Object{running(ofOther)}, view.Scheduled,
+			"Unknown PodSchedulingUnknown Pod state is unknown. Pod scheduling cannot be determined"},
 		{"a pod that succeeded", aSandbox(), []metav1.Object{running(phase(corev1.PodSucceeded))}, view.Finished, "True PodSucceeded Pod completed successfully"},
 		{"a pod that failed", aSandbox(), []metav1.Object{running(phase(corev1.PodFailed))}, view.Finished, "True PodFailed Pod failed"},
 		{"a pod that nobody has scheduled", aSandbox(), []metav1.Object{running(func(p *corev1.Pod) { p.Status.Conditions = nil })}, view.Scheduled,
@@ -156,7 +181,7 @@ func TestALaunchThatGoesWellIsToldOnce(t *testing.T) {
 		{"a pod that has been starting for long", aSandbox(), []metav1.Object{running(unready)}, learned{}, 0},
 		{"a pod that is Ready", aSandbox(young), []metav1.Object{running()}, learned{}, 0},
 		{"a pod that cannot be scheduled", aSandbox(young), []metav1.Object{running(unready, noRoom)}, learned{}, 0},
-		{"a refusal", aSandbox(young), nil, learned{refusal: "quota"}, 0},
+		{"a refusal", aSandbox(young), nil, learned{refusal: quota}, 0},
 		{"a loss after it was told", aSandbox(young, told), []metav1.Object{running(unready)}, learned{}, 0},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -164,4 +189,36 @@ func TestALaunchThatGoesWellIsToldOnce(t *testing.T) {
 			w.g.Expect(w.Observe(key, row.known).Facts.StatusDelay).To(Equal(row.delay))
 		})
 	}
+}
+
+func TestAStatusNamesTheService(t *testing.T) {
+	for name, b := range map[string]*agents.Sandbox{"that it needs": aSandbox(serves), "that is kept": aSandbox(), "of one that is suspended": aSandbox(serves, suspend)} {
+		w := aWorld(t, b, itsService())
+		got := w.said(learned{})
+		w.g.Expect(got.Service+" "+got.ServiceFQDN).To(Equal("s s.a.svc.cluster.local"), name)
+	}
+	for name, w := range map[string]*world{
+		"none": aWorld(t, aSandbox(serves)), "another's": aWorld(t, aSandbox(), itsService(func(is *corev1.Service) { is.OwnerReferences = nil })),
+		"one that goes": aWorld(t, aSandbox(noService), itsService(func(is *corev1.Service) { is.DeletionTimestamp = &noon })),
+	} {
+		got := w.said(learned{})
+		w.g.Expect(got.Service+got.ServiceFQDN).To(BeEmpty(), name)
+	}
+}
+
+func TestASandboxWhoseTimeIsOverKeepsItsConditionsAndNothingElse(t *testing.T) {
+	b := aSandbox(serves)
+	w := aWorld(t, b, running(phase(corev1.PodSucceeded)), itsService())
+	b = next(b, w.said(learned{}))
+	ends(noon.Time)(b)
+	w.put(b)
+	w.Stores.Pods.MarkDeleted(running())
+	got := w.said(learned{})
+	w.g.Expect(got).To(Equal(agents.SandboxStatus{Conditions: got.Conditions}))
+	var said []string
+	for _, c := range got.Conditions {
+		said = append(said, c.Type+" "+string(c.Status)+" "+c.Reason)
+		w.g.Expect(c.ObservedGeneration).To(BeEquivalentTo(3))
+	}
+	w.g.Expect(said).To(Equal([]string{"Suspended False NotSuspended", "Finished True PodSucceeded", "Ready False SandboxExpired"}))
 }

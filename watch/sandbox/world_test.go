@@ -7,6 +7,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -32,6 +33,8 @@ type world struct {
 	*Sandboxes
 	g     Gomega
 	woken []string
+	// differs: the labels of every pod are wrong.
+	differs bool
 }
 
 func aWorld(t *testing.T, all ...metav1.Object) *world {
@@ -45,8 +48,9 @@ func aWorld(t *testing.T, all ...metav1.Object) *world {
 		return func(k view.Key) { w.woken = append(w.woken, kind+" "+k.String()) }
 	}
 	w.Sandboxes = &Sandboxes{
-		Stores: s, Churn: memory.NewChurn(), InFlight: memory.NewPodsInFlight(), Retirements: memory.NewRetirements(),
-		Wake: wake("sandbox"), WakeClaim: wake("claim"), WakePool: wake("pool"), Now: func() time.Time { return noon.Time },
+		Drifted: func(apply.PodMove, states.State) bool { return w.differs },
+		Stores:  s, Churn: memory.NewChurn(), InFlight: memory.NewPodsInFlight(), Retirements: memory.NewRetirements(), News: memory.NewNews(), Problems: memory.NewPolicyProblems(), Deletions: memory.NewPolicyDeletions(),
+		Wake: wake("sandbox"), WakeClaim: wake("claim"), WakePool: wake("pool"), WakeTemplate: wake("template"), ClusterDomain: "cluster.local", Now: func() time.Time { return noon.Time },
 	}
 	for _, o := range all {
 		w.put(o)
@@ -62,8 +66,16 @@ func (w *world) put(o metav1.Object) {
 		w.g.Expect(w.Stores.Sandboxes.Put(o)).To(Succeed())
 	case *ext.SandboxClaim:
 		w.g.Expect(w.Stores.Claims.Put(o)).To(Succeed())
+	case *ext.SandboxTemplate:
+		w.g.Expect(w.Stores.Templates.Put(o)).To(Succeed())
 	case *ext.SandboxWarmPool:
 		w.g.Expect(w.Stores.Pools.Put(o)).To(Succeed())
+	case *networkingv1.NetworkPolicy:
+		w.g.Expect(w.Stores.Policies.Put(o)).To(Succeed())
+	case *corev1.Service:
+		w.g.Expect(w.Stores.Services.Put(o)).To(Succeed())
+	case *corev1.PersistentVolumeClaim:
+		w.g.Expect(w.Stores.Volumes.Put(o)).To(Succeed())
 	default:
 		w.g.Expect(o).To(BeNil(), "no store is for that")
 	}
@@ -84,6 +96,10 @@ func aSandbox(changes ...func(*agents.Sandbox)) *agents.Sandbox {
 		change(b)
 	}
 	return b
+}
+
+func adoptable(p *corev1.Pod) {
+	p.OwnerReferences, p.Labels[apply.LabelAdoptable] = nil, "true"
 }
 
 func suspend(b *agents.Sandbox) { b.Spec.OperatingMode = agents.Suspended }
@@ -155,8 +171,10 @@ func carries(state states.State) func(*corev1.Pod) {
 type recorder struct {
 	Writer
 	moved   []apply.PodMove
+	synced  []states.State
 	status  agents.SandboxStatus
 	retired states.Reason
+	deleted []string
 	pods    int
 	err     error
 }
@@ -177,17 +195,24 @@ func (r *recorder) MovePod(_ context.Context, m apply.PodMove) (*corev1.Pod, err
 	return got, r.err
 }
 
+func (r *recorder) Recover(_ context.Context, b *agents.Sandbox, pool *ext.SandboxWarmPool) (*agents.Sandbox, error) {
+	got := b.DeepCopy()
+	got.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(pool, ext.SchemeGroupVersion.WithKind(ext.KindPool))}
+	got.ResourceVersion = later(b.ResourceVersion)
+	return got, r.err
+}
+
+func (r *recorder) SyncPod(_ context.Context, m apply.PodMove, is states.State) (*corev1.Pod, error) {
+	got := m.Pod.DeepCopy()
+	r.synced, got.ResourceVersion = append(r.synced, is), later(m.Pod.ResourceVersion)
+	return got, r.err
+}
+
 func (r *recorder) Retire(_ context.Context, b *agents.Sandbox, why states.Reason) (*agents.Sandbox, error) {
 	got := b.DeepCopy()
 	r.retired, got.ResourceVersion = why, later(b.ResourceVersion)
 	got.Annotations = map[string]string{apply.AnnotationRetired: "yes"}
 	return got, r.err
-}
-
-func (r *recorder) AnnotatePodName(_ context.Context, b *agents.Sandbox) (*agents.Sandbox, error) {
-	got := b.DeepCopy()
-	got.Annotations, got.ResourceVersion = map[string]string{apply.AnnotationPodName: b.Name}, later(b.ResourceVersion)
-	return got, nil
 }
 
 func (r *recorder) CreatePod(context.Context, *agents.Sandbox) (*corev1.Pod, error) {
@@ -196,3 +221,57 @@ func (r *recorder) CreatePod(context.Context, *agents.Sandbox) (*corev1.Pod, err
 }
 
 func (r *recorder) DeleteSandbox(context.Context, *agents.Sandbox) error { return r.err }
+
+func (r *recorder) DeletePod(_ context.Context, _ *agents.Sandbox, p *corev1.Pod) error {
+	r.deleted = append(r.deleted, "pod "+p.Name)
+	return r.err
+}
+
+func (r *recorder) DeleteService(_ context.Context, is *corev1.Service) error {
+	r.deleted = append(r.deleted, "service "+is.Name)
+	return r.err
+}
+
+func (r *recorder) CreateService(_ context.Context, b *agents.Sandbox) (*corev1.Service, error) {
+	return itsService(), r.err
+}
+
+func (r *recorder) CreateVolume(_ context.Context, b *agents.Sandbox, v agents.PersistentVolumeClaimTemplate) (*corev1.PersistentVolumeClaim, error) {
+	return itsVolume(), r.err
+}
+
+func serves(b *agents.Sandbox)    { yes := true; b.Spec.Service = &yes }
+func noService(b *agents.Sandbox) { no := false; b.Spec.Service = &no }
+func stores(b *agents.Sandbox) {
+	b.Spec.VolumeClaimTemplates = []agents.PersistentVolumeClaimTemplate{{ObjectMeta: agents.VolumeMetadata{Name: "data"}}}
+	b.Spec.VolumeClaimTemplates[0].Spec.Raw = []byte("{}")
+}
+
+func ends(at time.Time) func(*agents.Sandbox) {
+	return func(b *agents.Sandbox) { b.Spec.ShutdownTime = &metav1.Time{Time: at} }
+}
+
+func hasExpired(b *agents.Sandbox) {
+	b.Status.Conditions = []metav1.Condition{view.Condition(view.Ready, metav1.ConditionFalse, view.ReasonExpired, "")}
+}
+
+// itsService is the sandbox's Service, before a row changes it.
+func itsService(changes ...func(*corev1.Service)) *corev1.Service {
+	is := &corev1.Service{ObjectMeta: running().ObjectMeta}
+	is.UID = "service-uid"
+	is.Spec.ClusterIP, is.Spec.Selector = corev1.ClusterIPNone, map[string]string{apply.LabelNameHash: apply.Hash("s")}
+	for _, change := range changes {
+		change(is)
+	}
+	return is
+}
+
+// itsVolume is the sandbox's claim for storage, before a row changes it.
+func itsVolume(changes ...func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
+	is := &corev1.PersistentVolumeClaim{ObjectMeta: running().ObjectMeta}
+	is.Name, is.UID = "data-s", "volume-uid"
+	for _, change := range changes {
+		change(is)
+	}
+	return is
+}

@@ -24,6 +24,9 @@ type Shelves struct {
 	Stores *store.Stores
 	// Retirements are the members that are on no shelf any more.
 	Retirements *memory.Retirements
+	// Refusals are the members that the API server does not let claims have; nil if
+	// nobody notes them.
+	Refusals *memory.Refusals
 	// WakeClaim has a claim look again.
 	WakeClaim func(view.Key)
 
@@ -148,6 +151,32 @@ func (s *Shelves) Loans(pool types.UID) []string {
 	return nil
 }
 
+// Stock is what is on each shelf, by the pool's UID.
+func (s *Shelves) Stock() map[types.UID]states.Stock {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := map[types.UID]states.Stock{}
+	for pool, shelf := range s.shelf {
+		all[pool] = shelf.Stock()
+	}
+	return all
+}
+
+// Awaited reports whether claims wait for members of a pool.
+func (s *Shelves) Awaited(pool types.UID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	shelf, ok := s.shelf[pool]
+	return ok && shelf.Awaited()
+}
+
+// Len is how many shelves, members and claims they know.
+func (s *Shelves) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.shelf) + len(s.on) + len(s.visits)
+}
+
 // Sync brings a member's place on the shelf in line with what the stores know. The
 // look and the move are under one lock, so the newest look is the last move. What a
 // claim has taken stays the claim's until its step is over: that the sandbox is not
@@ -203,6 +232,9 @@ func (s *Shelves) look(member view.Key) (types.UID, states.Entry, states.Place) 
 	v := view.Sandbox(b)
 	if s.Retirements.Reason(b.UID) != "" {
 		v.Retired = true
+	}
+	if s.Refusals.Holds(b) {
+		return "", states.Entry{}, states.PlaceNone
 	}
 	pool, ok := s.Stores.Pools.Get(view.OwnerKey(b))
 	if !ok || string(pool.UID) != v.Owner.UID {

@@ -382,3 +382,16 @@ func TestNothingIsRememberedWhenEverythingIsGone(t *testing.T) {
 	}
 	d.empty()
 }
+
+func TestAPoolIsAwaitedWhileClaimsAreInLine(t *testing.T) {
+	d := aDesk(t)
+	pool := d.pool("p")
+	d.g.Expect(d.Awaited(pool.UID)).To(BeFalse())
+	d.sandbox("s")
+	d.Sync(view.Key{Namespace: "a", Name: "s"})
+	d.g.Expect(d.Awaited(pool.UID)).To(BeFalse(), "one is coming, and nobody waits for it")
+	d.g.Expect(d.Take(pool, claim("c"), noon).Offer).To(Equal(states.OfferInLine))
+	d.g.Expect(d.Awaited(pool.UID)).To(BeTrue())
+	d.GiveBack(view.Key{Namespace: "a", Name: "c"})
+	d.g.Expect(d.Awaited(pool.UID)).To(BeFalse())
+}

@@ -29,7 +29,14 @@ func newBlueprints() *blueprints { return &blueprints{made: map[view.Key]bluepri
 
 // Blueprint is what a template makes sandboxes from.
 func (s *Stores) Blueprint(t *ext.SandboxTemplate) (apply.Blueprint, error) {
-	b := s.blueprints
+	made := s.blueprints.of(t)
+	if is, ok := s.Templates.Get(view.KeyOf(t)); !ok || is.UID != t.UID {
+		s.ForgetBlueprint(t) // it has ended since it was looked at, and its event has passed
+	}
+	return made.blueprint, made.err
+}
+
+func (b *blueprints) of(t *ext.SandboxTemplate) blueprint {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	had, ok := b.made[view.KeyOf(t)]
@@ -38,14 +45,23 @@ func (s *Stores) Blueprint(t *ext.SandboxTemplate) (apply.Blueprint, error) {
 		had.blueprint, had.err = apply.BlueprintOf(t)
 		b.made[view.KeyOf(t)] = had
 	}
-	return had.blueprint, had.err
+	return had
 }
 
 // ForgetBlueprint drops what is remembered of a template that is gone.
-func (s *Stores) ForgetBlueprint(template view.Key) {
+func (s *Stores) ForgetBlueprint(t *ext.SandboxTemplate) {
 	s.blueprints.mu.Lock()
 	defer s.blueprints.mu.Unlock()
-	delete(s.blueprints.made, template)
+	if s.blueprints.made[view.KeyOf(t)].uid == t.UID {
+		delete(s.blueprints.made, view.KeyOf(t))
+	}
+}
+
+// Blueprints is of how many templates it remembers what they make.
+func (s *Stores) Blueprints() int {
+	s.blueprints.mu.Lock()
+	defer s.blueprints.mu.Unlock()
+	return len(s.blueprints.made)
 }
 
 // Current reports whether a sandbox was made for a pool from a template as the
@@ -57,4 +73,18 @@ func (s *Stores) Current(b *agents.Sandbox, template view.Key, pool *ext.Sandbox
 	}
 	made, err := s.Blueprint(t)
 	return err == nil && made.Matches(b, pool)
+}
+
+// BlueprintOf finds the pool of a member, and what its template says.
+func (s *Stores) BlueprintOf(member *agents.Sandbox) (b apply.Blueprint, pool *ext.SandboxWarmPool, ok bool) {
+	pool, ok = s.Pools.Get(view.OwnerKey(member))
+	if !ok || !apply.ControlledBy(pool.UID, member) {
+		return b, nil, false
+	}
+	t, ok := s.Templates.Get(view.TemplateOf(pool))
+	if !ok {
+		return b, pool, false
+	}
+	b, err := s.Blueprint(t)
+	return b, pool, err == nil
 }

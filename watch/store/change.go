@@ -1,12 +1,20 @@
 package store
 
-import "k8s.io/client-go/tools/cache"
+import (
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/kiln-sandbox/kiln/watch/view"
+)
 
 // A Change is what an event says: an object as it was and as it is. An object
 // that was just made has no Was, one that is gone has no Is.
 type Change[T Object] struct {
 	Was, Is       T
 	HadWas, HasIs bool
+	// Missed: the object was known from an answer alone and is gone, and the informer has
+	// passed all of that without a word, as over a gap of its watch. An event of the end
+	// may come all the same, when it was only under way.
+	Missed bool
 }
 
 // Newest is the newest that the change shows.
@@ -27,11 +35,16 @@ func (c Change[T]) Replaced() bool {
 // first list of it was delivered. An update that changes nothing, as a relist makes
 // them, is no change.
 func (s *Store[T]) On(do func(Change[T])) (synced cache.InformerSynced, err error) {
+	tell := func(c Change[T]) {
+		s.resolve(view.KeyOf(c.Newest()))
+		do(c)
+	}
+	s.handlers = append(s.handlers, tell)
 	r, err := s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(o any) { do(Change[T]{Is: o.(T), HasIs: true}) },
+		AddFunc: func(o any) { tell(Change[T]{Is: o.(T), HasIs: true}) },
 		UpdateFunc: func(was, is any) {
 			if was.(T).GetResourceVersion() != is.(T).GetResourceVersion() {
-				do(Change[T]{Was: was.(T), Is: is.(T), HadWas: true, HasIs: true})
+				tell(Change[T]{Was: was.(T), Is: is.(T), HadWas: true, HasIs: true})
 			}
 		},
 		DeleteFunc: func(o any) {
@@ -39,7 +52,7 @@ func (s *Store[T]) On(do func(Change[T])) (synced cache.InformerSynced, err erro
 				o = last.Obj
 			}
 			if was, ok := o.(T); ok {
-				do(Change[T]{Was: was, HadWas: true})
+				tell(Change[T]{Was: was, HadWas: true})
 			}
 		},
 	})
@@ -47,4 +60,11 @@ func (s *Store[T]) On(do func(Change[T])) (synced cache.InformerSynced, err erro
 		return nil, err
 	}
 	return r.HasSynced, nil
+}
+
+// resolve forgets what was ahead of an event, and tells that something is new.
+func (s *Store[T]) resolve(key view.Key) {
+	s.Get(key)
+	s.touch(key)
+	s.Sweep()
 }

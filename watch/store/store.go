@@ -9,13 +9,13 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/kiln-sandbox/kiln/apply"
@@ -34,20 +34,40 @@ type Object interface {
 type Store[T Object] struct {
 	informer cache.SharedIndexInformer
 	get      func(context.Context, view.Key) (T, error)
+	// list reads all objects from the quorum, and the resource version that it is of.
+	list func(context.Context) (all []T, version string, err error)
+	// watch watches objects of a namespace that the informer may not show, and
+	// handlers are told what it shows.
+	watch    func(context.Context, string, metav1.ListOptions) (apiwatch.Interface, error)
+	handlers []func(Change[T])
 
-	mu    sync.Mutex
-	ahead map[view.Key]entry[T]
-}
+	// touched is told every key of which something new is known, or nil.
+	touched func(view.Key)
 
-// An entry is an object that the informer has not shown yet, or one that the API
-// server says is gone while the informer still shows it.
-type entry[T Object] struct {
-	object T
-	gone   bool
+	mu     sync.Mutex
+	ahead  *ahead[T]
+	beyond map[view.Key]followed[T]
+	missed []T
 }
 
 func newStore[T Object](informer cache.SharedIndexInformer, get func(context.Context, view.Key) (T, error)) *Store[T] {
-	return &Store[T]{informer: informer, get: get, ahead: map[view.Key]entry[T]{}}
+	return &Store[T]{
+		informer: informer, get: get, ahead: newAhead[T](informer.GetIndexer().GetIndexers()), beyond: map[view.Key]followed[T]{},
+	}
+}
+
+// Touched has a function told every key of which something new is known: an event,
+// or an answer of the API server's. It is told before whoever the event wakes. It is
+// set before anything runs.
+func (s *Store[T]) Touched(tell func(view.Key)) { s.touched = tell }
+
+func (s *Store[T]) touch(keys ...view.Key) {
+	if s.touched == nil {
+		return
+	}
+	for _, k := range keys {
+		s.touched(k)
+	}
 }
 
 // Get returns the newest that is known of an object.
@@ -67,13 +87,13 @@ func (s *Store[T]) By(index Index, value string) []T {
 	}
 	var out []T
 	for _, o := range found {
-		key := view.KeyOf(o.(T))
-		if _, ok := s.ahead[key]; !ok {
+		if !s.ahead.has(view.KeyOf(o.(T))) {
 			out = append(out, o.(T))
 		}
 	}
-	for key := range s.ahead {
-		if o, ok := s.newest(key); ok && s.indexed(string(index), value, o) {
+	for _, key := range s.ahead.find(string(index), value) {
+		// The informer may have passed it in the meantime, and show something else.
+		if o, ok := s.newest(key); ok && s.ahead.indexed(string(index), value, o) {
 			out = append(out, o)
 		}
 	}
@@ -86,11 +106,11 @@ func (s *Store[T]) All() []T {
 	defer s.mu.Unlock()
 	var out []T
 	for _, o := range s.informer.GetIndexer().List() {
-		if _, ok := s.ahead[view.KeyOf(o.(T))]; !ok {
+		if !s.ahead.has(view.KeyOf(o.(T))) {
 			out = append(out, o.(T))
 		}
 	}
-	for key := range s.ahead {
+	for _, key := range s.ahead.keys() {
 		if o, ok := s.newest(key); ok {
 			out = append(out, o)
 		}
@@ -98,18 +118,27 @@ func (s *Store[T]) All() []T {
 	return out
 }
 
-// Put takes in what a write or a read of our own returned.
+// Put takes in what a write or a read of our own returned. What is no news is left as
+// it is: a write that was skipped returns the very object that everybody reads.
 func (s *Store[T]) Put(o T) error {
-	if _, err := trim(o); err != nil {
+	key := view.KeyOf(o)
+	if err := s.put(key, o); err != nil {
 		return err
 	}
+	s.touch(key) // also if the informer has it: its event may not have come yet
+	return nil
+}
+
+func (s *Store[T]) put(key view.Key, o T) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := view.KeyOf(o)
 	if had, ok := s.newest(key); ok && !newer(o, had) {
 		return nil
 	}
-	s.ahead[key] = entry[T]{object: o}
+	if _, err := trim(o); err != nil {
+		return err
+	}
+	s.ahead.set(key, entry[T]{object: o})
 	s.newest(key) // the informer may have passed it in the meantime
 	return nil
 }
@@ -117,13 +146,65 @@ func (s *Store[T]) Put(o T) error {
 // MarkDeleted takes in that the API server says an object, as it was seen, is
 // gone. Another one that has its name by now is none of that.
 func (s *Store[T]) MarkDeleted(o T) {
+	s.markDeleted(view.KeyOf(o), o)
+	s.touch(view.KeyOf(o))
+}
+
+func (s *Store[T]) markDeleted(key view.Key, o T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if is, ok := s.newest(view.KeyOf(o)); ok && is.GetUID() != o.GetUID() {
+	if is, ok := s.newest(key); ok && is.GetUID() != o.GetUID() {
 		return
 	}
-	s.ahead[view.KeyOf(o)] = entry[T]{object: o, gone: true}
-	s.newest(view.KeyOf(o))
+	had, ahead := s.ahead.get(key)
+	s.ahead.set(key, entry[T]{object: o, gone: true})
+	s.newest(key)
+	if ahead && !had.gone && !s.ahead.has(key) {
+		s.miss(o)
+	}
+}
+
+// Sweep forgets what the informer has passed without a word: made and gone again
+// while its watch was broken. Nobody may ever ask for it by name again.
+func (s *Store[T]) Sweep() { s.touch(s.sweep()...) }
+
+func (s *Store[T]) sweep() (gone []view.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ahead.len() == 0 {
+		return nil
+	}
+	for _, key := range s.ahead.passed(s.Version()) {
+		if s.newest(key); !s.ahead.has(key) {
+			gone = append(gone, key)
+		}
+	}
+	return gone
+}
+
+// miss has everybody told of the end of an object that the informer does not show. It
+// is told beside whoever found out, who may hold a lock.
+func (s *Store[T]) miss(o T) {
+	if s.missed = append(s.missed, o); len(s.missed) == 1 {
+		go s.tellMissed()
+	}
+}
+
+func (s *Store[T]) tellMissed() {
+	s.mu.Lock()
+	all := s.missed
+	s.missed = nil
+	s.mu.Unlock()
+	for _, o := range all {
+		s.tell(Change[T]{Was: o, HadWas: true, Missed: true})
+	}
+}
+
+// Ahead is how many objects the store knows more of than the informer.
+func (s *Store[T]) Ahead() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ahead.len()
 }
 
 // Version is the resource version that the informer has come to.
@@ -162,6 +243,28 @@ func (s *Store[T]) Read(ctx context.Context, key view.Key) (states.Presence, err
 	return states.PresenceHidden, nil // the informer has passed it: it is gone again
 }
 
+// CatchUp reads all objects from the API server itself: whatever was written before
+// the question is known when it returns, however far the informer is behind.
+func (s *Store[T]) CatchUp(ctx context.Context) error {
+	all, version, err := s.list(ctx)
+	if err != nil {
+		return err
+	}
+	listed := map[view.Key]bool{}
+	for _, o := range all {
+		listed[view.KeyOf(o)] = true
+		if err := s.Put(o); err != nil {
+			return err
+		}
+	}
+	for _, o := range s.All() {
+		if !listed[view.KeyOf(o)] && AtLeast(version, o.GetResourceVersion()) {
+			s.MarkDeleted(o)
+		}
+	}
+	return nil
+}
+
 // Fetch reads one object from the API server itself and keeps nothing of it: it may
 // be none that the informer watches.
 func (s *Store[T]) Fetch(ctx context.Context, key view.Key) (o T, found bool, err error) {
@@ -190,7 +293,7 @@ func (s *Store[T]) Settle(ctx context.Context, was, got T, err error) error {
 func (s *Store[T]) newest(key view.Key) (T, bool) {
 	var none T
 	var seen T
-	e, ok := s.ahead[key]
+	e, ok := s.ahead.get(key)
 	// Asked before the look: an informer that passes the entry between the two
 	// shows it. The other way round, what is there would look gone.
 	passed := ok && s.Passed(e.object.GetResourceVersion())
@@ -211,21 +314,11 @@ func (s *Store[T]) newest(key view.Key) (T, bool) {
 	case shown && newer(e.object, seen), !shown && !passed:
 		return e.object, true
 	}
-	delete(s.ahead, key)
+	s.ahead.drop(key)
+	if !e.gone && !shown {
+		s.miss(e.object)
+	}
 	return seen, shown
-}
-
-func (s *Store[T]) indexed(index, value string, o T) bool {
-	values, err := s.informer.GetIndexer().GetIndexers()[index](o)
-	if err != nil {
-		panic(fmt.Errorf("index %s: %w", index, err)) // index functions are ours and never fail
-	}
-	for _, v := range values {
-		if v == value {
-			return true
-		}
-	}
-	return false
 }
 
 // newer reports whether a is a later state than b of the same name.

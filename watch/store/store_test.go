@@ -139,7 +139,7 @@ func TestAStoreForgetsWhatIsNotAheadAnyMore(t *testing.T) {
 	h.puts(pod("p", "u", "9"))
 	h.shows(pod("p", "u", "9"))
 	h.version("p")
-	h.g.Expect(h.ahead).To(BeEmpty())
+	h.g.Expect(h.Ahead()).To(BeZero())
 }
 
 func TestAStoreThatHasPassedAVersionKnowsWhatDoesNotExist(t *testing.T) {
@@ -264,4 +264,34 @@ func TestTheAnswerToAWriteIsTakenIn(t *testing.T) {
 			h.g.Expect(h.version("p")).To(Equal(row.version))
 		})
 	}
+}
+
+// A write that is skipped returns the object that it was asked with, and that is the
+// informer's own.
+func TestWhatIsNoNewsIsNotChanged(t *testing.T) {
+	h := byHand(t)
+	shown := pod("p", "u", "5")
+	shown.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m"}}
+	h.shows(shown)
+	h.puts(shown)
+	h.g.Expect(shown.ManagedFields).NotTo(BeEmpty())
+	h.g.Expect(h.ahead.all).To(BeEmpty())
+}
+
+func TestAStoreThatCaughtUpKnowsAllThatWasThere(t *testing.T) {
+	h := byHand(t)
+	h.shows(pod("old", "u", "5"))
+	h.shows(pod("gone", "v", "6"))
+	h.shows(pod("since", "w", "40"))
+	h.list = func(context.Context) ([]*corev1.Pod, string, error) {
+		return []*corev1.Pod{pod("old", "u", "50"), pod("new", "x", "20")}, "30", nil
+	}
+	h.g.Expect(h.CatchUp(t.Context())).To(Succeed())
+	var versions []string
+	for _, name := range []string{"old", "gone", "since", "new"} {
+		versions = append(versions, h.version(name))
+	}
+	h.g.Expect(versions).To(Equal([]string{"50", "none", "40", "none"}), "the informer has passed 20 and shows no new one")
+	h.list = func(context.Context) ([]*corev1.Pod, string, error) { return nil, "", errors.New("no") }
+	h.g.Expect(h.CatchUp(t.Context())).To(MatchError("no"))
 }

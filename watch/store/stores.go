@@ -2,10 +2,13 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
@@ -35,6 +38,15 @@ const (
 	ByBirth Index = "birth"
 	// ByID finds pools.
 	ByID Index = "id"
+	// ByHash finds pools by the hash of their name, and ByOrphan the sandboxes without
+	// an owner by the hash of the pool that they say is theirs; both in a namespace.
+	ByHash   Index = "hash"
+	ByOrphan Index = "orphan"
+	// ByTemplateHash finds what was made from templates, by the namespace and the hash
+	// of the template's name.
+	ByTemplateHash Index = "template-hash"
+	// ByVolume finds sandboxes by the keys of the claims for storage that they need.
+	ByVolume Index = "volume"
 )
 
 // ID is an object's identity as indexes have it: its namespace and its UID.
@@ -47,6 +59,9 @@ type Stores struct {
 	Claims    *Store[*ext.SandboxClaim]
 	Pools     *Store[*ext.SandboxWarmPool]
 	Templates *Store[*ext.SandboxTemplate]
+	Services  *Store[*corev1.Service]
+	Volumes   *Store[*corev1.PersistentVolumeClaim]
+	Policies  *Store[*networkingv1.NetworkPolicy]
 
 	blueprints *blueprints
 }
@@ -58,11 +73,14 @@ func New(c *client.Connection, ns string) (*Stores, error) {
 	named := func(o *metav1.ListOptions) { o.LabelSelector = apply.LabelNameHash }
 	s := &Stores{
 		blueprints: newBlueprints(),
-		Pods: newStore(informer(listWatch(c.Core.CoreV1().Pods(ns), named), &corev1.Pod{}, indexes{ByOwner: ownerIndex, ByBirth: birthIndex}),
+		Pods: newStore(informer(listWatch(c.Core.CoreV1().Pods(ns), named), &corev1.Pod{},
+			indexes{ByOwner: ownerIndex, ByBirth: birthIndex, ByTemplateHash: madeIndex}),
 			func(ctx context.Context, k view.Key) (*corev1.Pod, error) {
 				return c.Core.CoreV1().Pods(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{})
 			}),
-		Sandboxes: newStore(informer(listWatch(c.Kiln.Sandboxes(ns), nil), &agents.Sandbox{}, indexes{ByOwner: ownerIndex}),
+		Sandboxes: newStore(informer(listWatch(c.Kiln.Sandboxes(ns), nil), &agents.Sandbox{}, indexes{
+			ByOwner: ownerIndex, ByOrphan: orphanIndex, ByVolume: volumeIndex, ByTemplateHash: madeIndex,
+		}),
 			func(ctx context.Context, k view.Key) (*agents.Sandbox, error) {
 				return c.Kiln.Sandboxes(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{})
 			}),
@@ -70,7 +88,7 @@ func New(c *client.Connection, ns string) (*Stores, error) {
 			func(ctx context.Context, k view.Key) (*ext.SandboxClaim, error) {
 				return c.Kiln.Claims(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{})
 			}),
-		Pools: newStore(informer(listWatch(c.Kiln.Pools(ns), nil), &ext.SandboxWarmPool{}, indexes{ByTemplate: templateIndex, ByID: idIndex}),
+		Pools: newStore(informer(listWatch(c.Kiln.Pools(ns), nil), &ext.SandboxWarmPool{}, indexes{ByTemplate: templateIndex, ByID: idIndex, ByHash: hashIndex}),
 			func(ctx context.Context, k view.Key) (*ext.SandboxWarmPool, error) {
 				return c.Kiln.Pools(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{})
 			}),
@@ -78,6 +96,41 @@ func New(c *client.Connection, ns string) (*Stores, error) {
 			func(ctx context.Context, k view.Key) (*ext.SandboxTemplate, error) {
 				return c.Kiln.Templates(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{})
 			}),
+		Services: newStore(informer(listWatch(c.Core.CoreV1().Services(ns), named), &corev1.Service{}, nil),
+			func(ctx context.Context, k view.Key) (*corev1.Service, error) {
+				return c.Core.CoreV1().Services(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{})
+			}),
+		Volumes: newStore(informer(listWatch(c.Core.CoreV1().PersistentVolumeClaims(ns), named), &corev1.PersistentVolumeClaim{}, nil),
+			func(ctx context.Context, k view.Key) (*corev1.PersistentVolumeClaim, error) {
+				return c.Core.CoreV1().PersistentVolumeClaims(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{})
+			}),
+		Policies: newStore(informer(listWatch(c.Core.NetworkingV1().NetworkPolicies(ns), nil), &networkingv1.NetworkPolicy{}, indexes{ByTemplateHash: madeIndex}),
+			func(ctx context.Context, k view.Key) (*networkingv1.NetworkPolicy, error) {
+				return c.Core.NetworkingV1().NetworkPolicies(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{})
+			}),
+	}
+	s.Pods.watch = func(ctx context.Context, ns string, o metav1.ListOptions) (apiwatch.Interface, error) {
+		return c.Core.CoreV1().Pods(ns).Watch(ctx, o)
+	}
+	s.Services.watch = func(ctx context.Context, ns string, o metav1.ListOptions) (apiwatch.Interface, error) {
+		return c.Core.CoreV1().Services(ns).Watch(ctx, o)
+	}
+	s.Volumes.watch = func(ctx context.Context, ns string, o metav1.ListOptions) (apiwatch.Interface, error) {
+		return c.Core.CoreV1().PersistentVolumeClaims(ns).Watch(ctx, o)
+	}
+	s.Pools.list = func(ctx context.Context) ([]*ext.SandboxWarmPool, string, error) {
+		l, err := c.Kiln.Pools(ns).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, "", err
+		}
+		return pointers(l.Items), l.ResourceVersion, nil
+	}
+	s.Templates.list = func(ctx context.Context) ([]*ext.SandboxTemplate, string, error) {
+		l, err := c.Kiln.Templates(ns).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, "", err
+		}
+		return pointers(l.Items), l.ResourceVersion, nil
 	}
 	for _, i := range s.Informers() {
 		if err := i.SetTransform(trim); err != nil {
@@ -87,11 +140,50 @@ func New(c *client.Connection, ns string) (*Stores, error) {
 	return s, nil
 }
 
+// Ahead is of how many objects the stores know more than their informers.
+func (s *Stores) Ahead() int {
+	return s.Pods.Ahead() + s.Sandboxes.Ahead() + s.Claims.Ahead() + s.Pools.Ahead() + s.Templates.Ahead() +
+		s.Services.Ahead() + s.Volumes.Ahead() + s.Policies.Ahead()
+}
+
+// Followed is how many single objects are watched because they are in the way.
+func (s *Stores) Followed() int {
+	return s.Pods.Followed() + s.Services.Followed() + s.Volumes.Followed()
+}
+
 // Informers are the informers behind the stores.
 func (s *Stores) Informers() []cache.SharedIndexInformer {
 	return []cache.SharedIndexInformer{
 		s.Pods.informer, s.Sandboxes.informer, s.Claims.informer, s.Pools.informer, s.Templates.informer,
+		s.Services.informer, s.Volumes.informer, s.Policies.informer,
 	}
+}
+
+// SandboxInformers are those that sandboxes alone need.
+func (s *Stores) SandboxInformers() []cache.SharedIndexInformer {
+	return []cache.SharedIndexInformer{
+		s.Pods.informer, s.Sandboxes.informer, s.Services.informer, s.Volumes.informer, s.Policies.informer,
+	}
+}
+
+// CatchUp reads all pools and templates from the API server itself. Whoever begins to
+// work judges by them whether a claim may have a sandbox of an older template, and
+// what its predecessor knew it must know, too.
+func (s *Stores) CatchUp(ctx context.Context) error {
+	var templates sync.WaitGroup
+	var other error
+	templates.Go(func() { other = s.Templates.CatchUp(ctx) })
+	err := s.Pools.CatchUp(ctx)
+	templates.Wait()
+	return errors.Join(err, other)
+}
+
+func pointers[T any](items []T) []*T {
+	all := make([]*T, len(items))
+	for i := range items {
+		all[i] = &items[i]
+	}
+	return all
 }
 
 // lists is the part of a typed client that an informer needs.
@@ -130,10 +222,18 @@ func informer(lw cache.ListerWatcher, kind runtime.Object, by indexes) cache.Sha
 	return cache.NewSharedIndexInformerWithOptions(lw, kind, cache.SharedIndexInformerOptions{ResyncPeriod: never, Indexers: all})
 }
 
-// trim drops what nobody here reads before it is kept.
+// trim drops what nobody here reads before it is kept. The managed fields of an
+// object that the agent-sandbox controller wrote are read once, when it is taken over.
 func trim(o any) (any, error) {
-	if m, ok := o.(metav1.Object); ok {
+	if p, ok := o.(*networkingv1.NetworkPolicy); ok {
+		apply.TrimPolicy(p)
+		return o, nil
+	}
+	if m, ok := o.(metav1.Object); ok && !apply.Inherited(m) {
 		m.SetManagedFields(nil)
+	}
+	if v, ok := o.(*corev1.PersistentVolumeClaim); ok {
+		v.Spec, v.Status = corev1.PersistentVolumeClaimSpec{}, corev1.PersistentVolumeClaimStatus{}
 	}
 	if p, ok := o.(*corev1.Pod); ok {
 		p.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName}
@@ -153,12 +253,44 @@ func ownerIndex(o any) ([]string, error) {
 	return nil, nil
 }
 
+func volumeIndex(o any) (keys []string, err error) {
+	b := o.(*agents.Sandbox)
+	for _, v := range b.Spec.VolumeClaimTemplates {
+		keys = append(keys, b.Namespace+"/"+apply.VolumeName(b, v))
+	}
+	return keys, nil
+}
+
 func birthIndex(o any) ([]string, error) {
 	if id := BornFor(o.(*corev1.Pod)); id != "" {
 		return []string{id}, nil
 	}
 	return nil, nil
 }
+
+func orphanIndex(o any) ([]string, error) {
+	m := o.(metav1.Object)
+	if hash := m.GetLabels()[apply.LabelPool]; hash != "" && apply.OwnerOf(m).Kind == states.OwnerNone {
+		return []string{m.GetNamespace() + "/" + hash}, nil
+	}
+	return nil, nil
+}
+
+func hashIndex(o any) ([]string, error) {
+	m := o.(metav1.Object)
+	return []string{m.GetNamespace() + "/" + apply.Hash(m.GetName())}, nil
+}
+
+func madeIndex(o any) ([]string, error) {
+	m := o.(metav1.Object)
+	if hash, ok := m.GetLabels()[apply.LabelTemplate]; ok {
+		return []string{m.GetNamespace() + "/" + hash}, nil
+	}
+	return nil, nil
+}
+
+// MadeFrom is what the index ByTemplateHash has of a template.
+func MadeFrom(template view.Key) string { return template.Namespace + "/" + apply.Hash(template.Name) }
 
 func idIndex(o any) ([]string, error) { return []string{ID(o.(metav1.Object))}, nil }
 

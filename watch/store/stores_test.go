@@ -1,6 +1,7 @@
 package store
 
 import (
+	"strconv"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -77,7 +78,11 @@ func template(uid types.UID, generation int64, spec string) *ext.SandboxTemplate
 func TestABlueprintIsWorkedOutOnceForEachChangeOfItsTemplate(t *testing.T) {
 	g := NewWithT(t)
 	s := all(t)
+	version := 5
 	revision := func(of *ext.SandboxTemplate) string {
+		version++
+		of.ResourceVersion = strconv.Itoa(version)
+		g.Expect(s.Templates.Put(of)).To(Succeed())
 		b, err := s.Blueprint(of)
 		g.Expect(err).NotTo(HaveOccurred())
 		return b.Revision
@@ -88,10 +93,22 @@ func TestABlueprintIsWorkedOutOnceForEachChangeOfItsTemplate(t *testing.T) {
 	g.Expect(second).NotTo(Equal(first))
 	other := template("v", 2, `{"a":3}`)
 	g.Expect(revision(other)).NotTo(Equal(second), "another template of the name")
-	s.ForgetBlueprint(view.KeyOf(other))
-	g.Expect(s.blueprints.made).To(BeEmpty())
+	s.ForgetBlueprint(template("u", 2, ""))
+	g.Expect(s.Blueprints()).To(Equal(1), "the end of the one before is not its end")
+	s.ForgetBlueprint(other)
+	g.Expect(s.Blueprints()).To(BeZero())
 	_, err := s.Blueprint(template("u", 3, `no`))
 	g.Expect(err).To(MatchError(ContainSubstring("spec.podTemplate.spec")))
+}
+
+// A step that still runs may look at a template whose end has passed.
+func TestNothingIsRememberedOfATemplateThatIsGone(t *testing.T) {
+	s := all(t)
+	b, err := s.Blueprint(template("u", 1, "{}"))
+	g := NewWithT(t)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(b.Revision).NotTo(BeEmpty())
+	g.Expect(s.Blueprints()).To(BeZero())
 }
 
 func TestASandboxIsCurrentByItsTemplateAndRevision(t *testing.T) {

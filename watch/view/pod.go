@@ -14,6 +14,8 @@ func StateOf(p *corev1.Pod) states.State { return states.Pod.Parse(p.Labels[appl
 // Pod is what a pod is to the sandbox of its name.
 func Pod(p *corev1.Pod, s *agents.Sandbox) states.PodView {
 	switch {
+	case Adoptable(p, s):
+		return states.PodAdoptable
 	case !apply.ControlledBy(s.UID, p):
 		return states.PodForeign
 	case p.DeletionTimestamp != nil:
@@ -22,6 +24,12 @@ func Pod(p *corev1.Pod, s *agents.Sandbox) states.PodView {
 		return states.PodReady
 	}
 	return states.PodStarting
+}
+
+// Adoptable reports whether a sandbox may adopt a pod of its name. Only one that a
+// user made may: who can make pods could else make one the member of a pool.
+func Adoptable(p *corev1.Pod, s *agents.Sandbox) bool {
+	return apply.Adoptable(p) && p.DeletionTimestamp == nil && p.Name == s.Name && apply.OwnerOf(s).Kind == states.OwnerNone
 }
 
 // podReady reports whether a pod is Ready as the API means it: running, Ready and

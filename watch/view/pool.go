@@ -19,6 +19,13 @@ func Replicas(p *ext.SandboxWarmPool) int {
 	return int(*p.Spec.Replicas)
 }
 
+// lossesFree is how many losses beyond its number of members a pool is not held up
+// for.
+const lossesFree = 3
+
+// LossesFree is how many members a pool may lose before the next is made more slowly.
+func LossesFree(p *ext.SandboxWarmPool) int { return Replicas(p) + lossesFree }
+
 // UpdatePolicy is what a pool's spec says about old members.
 func UpdatePolicy(p *ext.SandboxWarmPool) states.UpdatePolicy {
 	switch p.Spec.UpdateStrategy.Type {
@@ -63,6 +70,14 @@ func Deadline(p *ext.SandboxWarmPool) time.Duration {
 		return progressDeadline
 	}
 	return time.Duration(*r.ProgressDeadlineSeconds) * time.Second
+}
+
+// Grace is how long a pool's member may be unready: what the pool says, or otherwise.
+func Grace(p *ext.SandboxWarmPool, otherwise time.Duration) time.Duration {
+	if p.Spec.ReadinessGracePeriodSeconds == nil {
+		return otherwise
+	}
+	return time.Duration(*p.Spec.ReadinessGracePeriodSeconds) * time.Second
 }
 
 // Progress is how far a pool's rollout had come when its status was written. It is

@@ -3,6 +3,7 @@
 package view
 
 import (
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -89,7 +90,7 @@ func Second(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Sec
 // Claim is a claim as decisions about sandboxes see it.
 func Claim(c *ext.SandboxClaim) states.ClaimView {
 	v := states.ClaimView{
-		UID: string(c.UID), State: states.Claim.Parse(string(c.Status.State)),
+		UID: string(c.UID), State: apply.ClaimState(c),
 		SandboxName: c.Status.SandboxStatus.Name, SandboxUID: string(c.Status.SandboxStatus.UID),
 		Terminating: c.DeletionTimestamp != nil,
 	}
@@ -103,11 +104,42 @@ func Claim(c *ext.SandboxClaim) states.ClaimView {
 func Sandbox(s *agents.Sandbox) states.Sandbox {
 	return states.Sandbox{
 		Name: s.Name, UID: string(s.UID), Owner: apply.OwnerOf(s), ClaimUID: s.Labels[apply.LabelClaimUID],
-		Warm: s.Labels[apply.LabelLaunch] == apply.LaunchWarm, Ready: meta.IsStatusConditionTrue(s.Status.Conditions, Ready),
-		PodRefused: podRefused(s), Retired: s.Annotations[apply.AnnotationRetired] != "",
+		Warm: apply.LaunchOf(s) == apply.LaunchWarm, Pool: s.Labels[apply.LabelPool], Ready: meta.IsStatusConditionTrue(s.Status.Conditions, Ready),
+		PodRefused: podRefused(s), Idle: Suspends(s) || Expired(s), Retired: s.Annotations[apply.AnnotationRetired] != "",
 		Terminating: s.DeletionTimestamp != nil,
 	}
 }
+
+// Suspends reports whether a sandbox shall have no pod for now.
+func Suspends(s *agents.Sandbox) bool { return s.Spec.OperatingMode == agents.Suspended }
+
+// ReasonExpired is what a sandbox says whose time is over. It is the mark that it
+// never gets a pod again, whatever becomes of its shutdownTime.
+const ReasonExpired = "SandboxExpired"
+
+// Expired reports whether a sandbox has said that its time is over.
+func Expired(s *agents.Sandbox) bool {
+	c := meta.FindStatusCondition(s.Status.Conditions, Ready)
+	return c != nil && c.Reason == ReasonExpired
+}
+
+// ReasonInvalid is what a sandbox says that asks for what the API server will never
+// accept.
+const ReasonInvalid = "InvalidConfiguration"
+
+// Invalid is why a sandbox, as it is specified now, will never be accepted; it is
+// empty if nobody has said so.
+func Invalid(s *agents.Sandbox) string {
+	c := meta.FindStatusCondition(s.Status.Conditions, Ready)
+	if c == nil || c.Reason != ReasonInvalid || c.ObservedGeneration != s.Generation {
+		return ""
+	}
+	return strings.TrimPrefix(c.Message, ErrorSeen)
+}
+
+// ReasonPolicyRefused is what a template, and a pool that uses it, say whose
+// NetworkPolicy cannot be what it should be.
+const ReasonPolicyRefused = "NetworkPolicyRefused"
 
 // ReasonReconcilerError is what a sandbox says whose pod cannot be made.
 const ReasonReconcilerError = "ReconcilerError"
@@ -117,7 +149,7 @@ const ErrorSeen = "Error seen: "
 
 func podRefused(s *agents.Sandbox) bool {
 	c := meta.FindStatusCondition(s.Status.Conditions, Ready)
-	return c != nil && c.Reason == ReasonReconcilerError
+	return c != nil && (c.Reason == ReasonReconcilerError || c.Reason == ReasonInvalid)
 }
 
 // ReadySince is when a sandbox became Ready.

@@ -108,3 +108,13 @@ func TestAPodsAddressesAreListed(t *testing.T) {
 	NewWithT(t).Expect(PodIPs(running())).To(Equal([]string{"10.0.0.1"}))
 	NewWithT(t).Expect(PodIPs(running(noIPs))).To(BeEmpty())
 }
+
+func TestAPoolsOwnGraceComesFirst(t *testing.T) {
+	g := NewWithT(t)
+	p := &ext.SandboxWarmPool{}
+	g.Expect(Grace(p, time.Hour)).To(Equal(time.Hour))
+	seconds := int32(30)
+	p.Spec.ReadinessGracePeriodSeconds = &seconds
+	g.Expect(Grace(p, time.Hour)).To(Equal(30 * time.Second))
+	g.Expect(Grace(p, time.Second)).To(Equal(30 * time.Second))
+}
