@@ -6,13 +6,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
-	"os"
-	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -21,7 +17,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kiln-sandbox/kiln/apply"
-	"github.com/kiln-sandbox/kiln/watch"
 )
 
 // component is how Kiln names itself in events, leases and user agents.
@@ -43,6 +38,9 @@ func controller(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	log, err := newLog(s, stderr)
 	if err != nil {
 		return err
+	}
+	for _, rest := range s.rests {
+		log.Info("a flag without effect", "flag", rest)
 	}
 	cfg, err := connect(ctx, s)
 	if err != nil {
@@ -73,49 +71,86 @@ func connect(ctx context.Context, s *settings) (*rest.Config, error) {
 	return cfg, nil
 }
 
-// start builds everything and runs it.
-func start(ctx context.Context, s *settings, cfg *rest.Config, log *slog.Logger) error {
+// build builds the controller and the registry of everything it measures. Nothing
+// runs yet. It writes while permit has no objection; nil never has.
+func build(s *settings, cfg *rest.Config, permit func() error, log *slog.Logger) (controllers, *prometheus.Registry, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo())
 	countRequests(registry)
-	domains, err := readDomains(s.labelDomains)
+	countLeading(registry)
+	applier, err := apply.New(cfg, apply.Options{Log: log, Metrics: registry, Component: component, SafeToEvict: s.evict, Permit: permit})
 	if err != nil {
-		return err
-	}
-	applier, err := apply.New(cfg, apply.Options{Log: log, Metrics: registry, Component: component, SafeToEvict: s.evict})
-	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	opts := s.options
 	opts.SandboxesOnly, opts.ClaimEvents, opts.Annotate = !s.extensions, !s.noEvents, !s.noAnnotations
+	opts.SandboxEvents = !s.noSandboxEvents
 	opts.Log, opts.Metrics = log, registry
-	if len(domains) > 0 {
-		opts.LabelDomains = domains
+	c, err := newControllers(s.namespaces, cfg, applier, opts)
+	return c, registry, err
+}
+
+// start builds everything and runs it.
+func start(ctx context.Context, s *settings, cfg *rest.Config, log *slog.Logger) error {
+	var elect election
+	var permit func() error
+	if s.leaderElect {
+		var err error
+		if elect, err = newElection(s, cfg, log); err != nil {
+			return err
+		}
+		permit = elect.tenure.Holds
 	}
-	c, err := watch.New(cfg, applier, opts)
+	domains := &domainsFile{path: s.labelDomains, log: log, otherwise: s.options.LabelDomains}
+	var err error
+	if s.options.LabelDomains, err = domains.read(); err != nil {
+		return err
+	}
+	if s.tracing {
+		traces, err := newTracing(ctx, log)
+		if err != nil {
+			return err
+		}
+		defer traces.flush() // when all has ended
+		s.options.Tracer = traces.tracer()
+	}
+	c, registry, err := build(s, cfg, permit, log)
 	if err != nil {
 		return err
 	}
 	// What serves and watches outlives the work, so that the last steps are seen.
 	outer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	if err := serve(outer, s.metricsAddr, metricsHandler(s, registry), log); err != nil {
+	figures, err := metricsEndpoint(s, cfg, registry, log)
+	if err != nil {
 		return err
 	}
-	if err := serve(outer, s.healthAddr, healthHandler(readiness(c)), log); err != nil {
+	if err := figures.serve(outer); err != nil {
 		return err
 	}
-	if err := awaitCRDs(ctx, cfg, log); err != nil {
-		return unlessDone(ctx, err)
+	w, err := newWrites(s, cfg, elect.tenure)
+	if err != nil {
+		return err
+	}
+	health := healthHandler(liveness(c, log), newReadiness(c.Synced, w, log).check)
+	if err := (endpoint{addr: s.healthAddr, handler: health, log: log}).serve(outer); err != nil {
+		return err
+	}
+	// Definitions are cluster-wide, and who watches few namespaces has no right to them.
+	if len(s.namespaces) == 0 {
+		if err := awaitCRDs(ctx, cfg, needed(s), log); err != nil {
+			return unlessDone(ctx, err)
+		}
 	}
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	defer cancel()
 	watching.Go(func() { c.Watch(outer) })
+	watching.Go(func() { domains.follow(outer, c.AllowLabels) })
 	if !s.leaderElect {
 		return unlessDone(ctx, c.Work(ctx))
 	}
-	return lead(ctx, s, cfg, log, c.Work)
+	return elect.lead(ctx, c.Work)
 }
 
 // unlessDone drops the error of something that was told to stop.
@@ -126,24 +161,13 @@ func unlessDone(ctx context.Context, err error) error {
 	return err
 }
 
-func readiness(c *watch.Controller) func() error {
+// liveness logs what is wrong, too: the kubelet ends the process for it.
+func liveness(c controllers, log *slog.Logger) func() error {
 	return func() error {
-		if !c.Synced() {
-			return errors.New("the informers have not synced yet")
+		err := c.Stuck(time.Now())
+		if err != nil {
+			log.Error("not alive", "err", err)
 		}
-		return nil
+		return err
 	}
-}
-
-// readDomains reads the allowed label domains. A file that is not there is fine:
-// the ConfigMap it comes from is optional.
-func readDomains(path string) ([]string, error) {
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the allowed label domains: %w", err)
-	}
-	return strings.FieldsFunc(string(text), func(r rune) bool { return r == ',' || unicode.IsSpace(r) }), nil
 }

@@ -22,30 +22,38 @@ var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Ver
 
 // telling are fields that a CRD of this version has and an older one has not.
 var telling = map[string][]string{
-	crds.SandboxClaims:    {"properties", "status", "properties", "state"},
+	crds.SandboxClaims:    {"properties", "status", "properties", "startup"},
 	crds.SandboxWarmPools: {"properties", "status", "properties", "currentRevision"},
 }
 
 // crdPause is how long to wait before looking for the CRDs again.
 const crdPause = 5 * time.Second
 
-// awaitCRDs returns when all four CRDs are there in a shape that fits. Until then
-// it says which is not and what to do, once for each thing there is to say.
-func awaitCRDs(ctx context.Context, cfg *rest.Config, log *slog.Logger) error {
+// needed are the CRDs that are served: of sandboxes alone, or all.
+func needed(s *settings) []string {
+	if !s.extensions {
+		return []string{crds.Sandboxes}
+	}
+	return crds.Names()
+}
+
+// awaitCRDs returns when the CRDs are there in a shape that fits. Until then it says
+// which is not and what to do, once for each thing there is to say.
+func awaitCRDs(ctx context.Context, cfg *rest.Config, names []string, log *slog.Logger) error {
 	c, err := dynamic.NewForConfig(cfg)
 	if err != nil {
 		return err
 	}
 	said := ""
 	for {
-		wrong := checkCRDs(ctx, c)
+		wrong := checkCRDs(ctx, c, names)
 		if wrong == nil {
 			return nil
 		}
 		if wrong.Error() != said {
 			said = wrong.Error()
 			log.Error("the CustomResourceDefinitions do not fit; install those of this version: "+
-				"kubectl apply --server-side --force-conflicts -f crds/agents/v1beta1 -f crds/extensions/v1beta1", "wrong", said)
+				"kiln crds install, or kubectl apply --server-side --force-conflicts -f crds/agents/v1beta1 -f crds/extensions/v1beta1", "wrong", said)
 		}
 		select {
 		case <-ctx.Done():
@@ -55,10 +63,10 @@ func awaitCRDs(ctx context.Context, cfg *rest.Config, log *slog.Logger) error {
 	}
 }
 
-// checkCRDs says everything that is wrong with the CRDs.
-func checkCRDs(ctx context.Context, c dynamic.Interface) error {
+// checkCRDs says everything that is wrong with CRDs.
+func checkCRDs(ctx context.Context, c dynamic.Interface, names []string) error {
 	var wrong []error
-	for _, name := range crds.Names() {
+	for _, name := range names {
 		crd, err := c.Resource(crdResource).Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):

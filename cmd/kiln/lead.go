@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"time"
+	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -24,30 +24,71 @@ const leaseName = "a3317529.agent-sandbox.x-k8s.io"
 
 var errLeaseLost = errors.New("lost the lease; another replica works now")
 
-// lead works while this process holds the lease. When ctx ends it first lets the
-// work finish and then releases the lease, so that the next leader finds nothing
-// half done and need not wait.
-func lead(ctx context.Context, s *settings, cfg *rest.Config, log *slog.Logger, work func(context.Context) error) error {
-	lock, err := lease(s, cfg)
-	if err != nil {
-		return err
-	}
+// An election is what this process knows of the lease.
+type election struct {
+	settings *settings
+	tenure   *tenure
+	log      *slog.Logger
+}
+
+// lead works from when this process first holds the lease until ctx ends or another
+// replica holds it. A lease that could not be renewed in time is tried for again:
+// nothing is written meanwhile, and an API server that was away for a while costs no
+// restart. When ctx ends the steps under way end first and the lease is released then,
+// so that the next leader finds nothing half done and need not wait.
+func (e election) lead(ctx context.Context, work func(context.Context) error) error {
 	holding, release := context.WithCancel(context.WithoutCancel(ctx))
 	defer release()
+	working, lost := context.WithCancelCause(ctx)
+	defer lost(nil)
+	e.tenure.onTaken(func() { lost(errLeaseLost) })
+	var begun atomic.Bool
 	worked := make(chan error, 1)
 	started := make(chan struct{})
+	lead := func() {
+		if !begun.CompareAndSwap(false, true) {
+			return // the lease was got back
+		}
+		close(started)
+		worked <- work(working)
+		e.tenure.end()
+		release()
+	}
+	// A candidate that has not won yet has nothing to finish.
+	defer context.AfterFunc(ctx, func() {
+		select {
+		case <-started:
+		default:
+			e.tenure.end()
+			release()
+		}
+	})()
+	for holding.Err() == nil {
+		if err := e.hold(holding, lead); err != nil {
+			return err
+		}
+	}
+	select {
+	case <-started:
+	default:
+		return nil
+	}
+	err := <-worked
+	if errors.Is(context.Cause(working), errLeaseLost) {
+		return errLeaseLost
+	}
+	return unlessDone(ctx, err)
+}
+
+// hold waits for the lease and renews it until ctx ends or that does not succeed.
+func (e election) hold(ctx context.Context, leads func()) error {
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: lock, Name: leaseName, ReleaseOnCancel: true,
-		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+		Lock: e.tenure, Name: leaseName, ReleaseOnCancel: true,
+		LeaseDuration: e.settings.leaseDuration, RenewDeadline: e.settings.renewDeadline, RetryPeriod: e.settings.retryPeriod,
 		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(leading context.Context) {
-				close(started)
-				log.Info("leading", "lease", leaseName, "identity", lock.Identity())
-				both, stop := context.WithCancel(leading)
-				defer stop()
-				defer context.AfterFunc(ctx, stop)()
-				worked <- work(both)
-				release()
+			OnStartedLeading: func(context.Context) {
+				e.log.Info("leading", "lease", leaseName, "identity", e.tenure.Identity())
+				leads()
 			},
 			OnStoppedLeading: func() {},
 		},
@@ -55,25 +96,17 @@ func lead(ctx context.Context, s *settings, cfg *rest.Config, log *slog.Logger, 
 	if err != nil {
 		return fmt.Errorf("leader election: %w", err)
 	}
-	// A candidate that has not won yet has nothing to finish.
-	defer context.AfterFunc(ctx, func() {
-		select {
-		case <-started:
-		default:
-			release()
-		}
-	})()
-	elector.Run(holding)
-	select {
-	case <-started:
-	default:
-		return nil
+	elector.Run(ctx)
+	return nil
+}
+
+// newElection connects to the lease. Nothing is asked yet.
+func newElection(s *settings, cfg *rest.Config, log *slog.Logger) (election, error) {
+	lock, err := lease(s, cfg)
+	if err != nil {
+		return election{}, err
 	}
-	err = <-worked
-	if ctx.Err() == nil && err == nil {
-		return errLeaseLost
-	}
-	return unlessDone(ctx, err)
+	return election{s, newTenure(lock, s.leaseDuration), log}, nil
 }
 
 func lease(s *settings, cfg *rest.Config) (resourcelock.Interface, error) {
@@ -81,7 +114,9 @@ func lease(s *settings, cfg *rest.Config) (resourcelock.Interface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("leader election: %w", err)
 	}
-	c, err := client.Connect(cfg, nil)
+	own := rest.CopyConfig(cfg)
+	own.Timeout = s.renewDeadline / 2 // so that one request that hangs does not cost the lease
+	c, err := client.Connect(own, nil)
 	if err != nil {
 		return nil, fmt.Errorf("leader election: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strconv"
 	"strings"
 
 	"github.com/go-logr/logr"
@@ -21,6 +22,9 @@ func level(name string) (slog.Level, error) {
 		return slog.LevelWarn, nil
 	case "error", "panic":
 		return slog.LevelError, nil
+	}
+	if n, err := strconv.Atoi(name); err == nil && n > 0 {
+		return slog.LevelDebug, nil // zap's way to ask for more than info
 	}
 	return 0, fmt.Errorf("%w: --zap-log-level is %q; give debug, info, warn or error", errUsage, name)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,30 +13,62 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"k8s.io/client-go/rest"
 )
 
-// serve answers on an address until ctx ends. An address that is taken is an
-// error at once, not a log line later.
-func serve(ctx context.Context, addr string, h http.Handler, log *slog.Logger) error {
-	if addr == "0" {
+// An endpoint is an address and what is served there, over TLS if it has any.
+type endpoint struct {
+	addr    string
+	handler http.Handler
+	tls     *tls.Config
+	log     *slog.Logger
+}
+
+// headersMost bounds what one request may have in its headers: a token, and little else.
+const headersMost = 64 << 10
+
+// serve answers until ctx ends. An address that is taken is an error at once, not a log
+// line later. What is wrong with one connection is the client's concern.
+func (e endpoint) serve(ctx context.Context) error {
+	if e.addr == "0" {
 		return nil
 	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", e.addr)
 	if err != nil {
-		return fmt.Errorf("listen on %s: %w", addr, err)
+		return fmt.Errorf("listen on %s: %w", e.addr, err)
 	}
-	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	if e.tls != nil {
+		l = tls.NewListener(l, e.tls)
+	}
+	s := &http.Server{
+		Handler: e.handler, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: headersMost,
+		ErrorLog: slog.NewLogLogger(e.log.Handler(), slog.LevelDebug),
+	}
 	context.AfterFunc(ctx, func() {
 		if err := s.Close(); err != nil {
-			log.Debug("close", "addr", addr, "err", err)
+			e.log.Debug("close", "addr", e.addr, "err", err)
 		}
 	})
 	go func() {
 		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("serve", "addr", addr, "err", err)
+			e.log.Error("serve", "addr", e.addr, "err", err)
 		}
 	}()
 	return nil
+}
+
+// metricsEndpoint is where the metrics are served: to everybody, or guarded.
+func metricsEndpoint(s *settings, cfg *rest.Config, r *prometheus.Registry, log *slog.Logger) (endpoint, error) {
+	e := endpoint{addr: s.metricsAddr, handler: metricsHandler(s, r), log: log}
+	if !s.metricsSecure || e.addr == "0" {
+		return e, nil
+	}
+	var err error
+	if e.tls, err = serving(s.metricsCertDir, log); err != nil {
+		return e, err
+	}
+	e.handler, err = newGuard(cfg, e.handler, log)
+	return e, err
 }
 
 // metricsHandler serves /metrics, and profiles if they are asked for.
@@ -53,17 +86,24 @@ func metricsHandler(s *settings, r *prometheus.Registry) http.Handler {
 	return mux
 }
 
-// healthHandler serves /healthz, which says that the process lives, and /readyz,
-// which says that it knows the whole state of the cluster.
-func healthHandler(ready func() error) http.Handler {
+// healthHandler serves /healthz, which says that the process answers, /livez, which
+// says that its loops move, and /readyz, which says that it knows the whole state of the
+// cluster and can write.
+func healthHandler(alive, ready func() error) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if err := ready(); err != nil {
+	mux.HandleFunc("/healthz", check(func() error { return nil }))
+	mux.HandleFunc("/livez", check(alive))
+	mux.HandleFunc("/readyz", check(ready))
+	return mux
+}
+
+// check answers ok, or 503 with what is wrong.
+func check(well func() error) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		if err := well(); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
 		fmt.Fprintln(w, "ok")
-	})
-	return mux
+	}
 }

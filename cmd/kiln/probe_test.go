@@ -1,0 +1,59 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+func TestProbeWaitsForTheAnswerThatItIsFor(t *testing.T) {
+	asked := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked++; asked == 1 {
+			http.Error(w, "not yet", http.StatusServiceUnavailable)
+		}
+	}))
+	defer s.Close()
+	var said strings.Builder
+	if err := probe(t.Context(), []string{s.URL + "/readyz"}, &said); err != nil {
+		t.Fatal(err)
+	}
+	if asked != 2 || said.String() != s.URL+"/readyz answers\n" {
+		t.Errorf("it asked %d times and said %q", asked, said.String())
+	}
+}
+
+func TestProbeSaysWhatWasAnsweredLast(t *testing.T) {
+	s := httptest.NewServer(http.NotFoundHandler())
+	defer s.Close()
+	err := probe(t.Context(), []string{"--timeout=100ms", s.URL}, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "it answers 404 Not Found") {
+		t.Errorf("it said %v", err)
+	}
+}
+
+func TestProbeIsToldWhatToAsk(t *testing.T) {
+	for _, args := range []string{"", "localhost:8080", "--timeout=0s http://localhost", "--status=7 http://localhost", "http://a http://b", "--what"} {
+		if err := probe(t.Context(), strings.Fields(args), io.Discard); !errors.Is(err, errUsage) {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+}
+
+func TestProbeTakesTheStatusAndTheCertificateThatItIsToldToTake(t *testing.T) {
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "who are you", http.StatusUnauthorized)
+	}))
+	defer s.Close()
+	if err := probe(t.Context(), []string{"--insecure-skip-tls-verify", "--status=401", s.URL}, io.Discard); err != nil {
+		t.Error(err)
+	}
+	for _, flag := range []string{"--insecure-skip-tls-verify", "--status=401"} {
+		if err := probe(t.Context(), []string{"--timeout=100ms", flag, s.URL}, io.Discard); err == nil {
+			t.Errorf("%s alone is not enough", flag)
+		}
+	}
+}
