@@ -20,10 +20,23 @@ type Options struct {
 	// Manager runs kube-controller-manager: garbage collection, namespaces,
 	// quotas and default service accounts.
 	Manager bool
+	// Controllers are parts of kube-controller-manager to run beside those.
+	Controllers []string
 	// Scheduler runs kube-scheduler.
 	Scheduler bool
 	// Nodes is the number of nodes that kwok simulates; 0 runs no kwok.
 	Nodes int
+	// Restart starts the manager and the scheduler again when they end by themselves,
+	// as a kubelet does: the scheduler does so by design when it learns that a pod is
+	// elsewhere than it believed.
+	Restart bool
+	// Address is where kube-apiserver listens and where it tells everybody to find it, as
+	// host:port; empty means a free port of loopback, which no pod can reach.
+	Address string
+	// Admission leaves the API server all of its default admission: pods get the tokens of
+	// their service accounts, and a new node is tainted until it is ready. That takes the
+	// controllers of an ordinary cluster.
+	Admission bool
 	// APIServerFlags are added to kube-apiserver's own, without dashes.
 	APIServerFlags map[string][]string
 	// LogDir keeps the components' logs. It must exist and stays when the
@@ -54,6 +67,8 @@ type Cluster struct {
 
 	mu       sync.Mutex
 	programs []*Process
+	crashed  map[string]bool // of the plane: ended on purpose
+	revived  map[string]*Process
 	stopping chan struct{}
 	stop     func() error
 }
@@ -90,6 +105,20 @@ func (c *Cluster) Stop() error { return c.stop() }
 // Broken receives the first component that ended before Stop was called, as an
 // error that names it and quotes the end of its log.
 func (c *Cluster) Broken() <-chan error { return c.broken }
+
+// While returns a context that ends with its parent, and when a component ends before
+// Stop was called. Its cause is then what Broken would have said.
+func (c *Cluster) While(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(parent)
+	go func() {
+		select {
+		case err := <-c.broken:
+			cancel(err)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
 
 // start brings the components up, each as soon as what it needs is there.
 func (c *Cluster) start(ctx context.Context) error {

@@ -25,7 +25,12 @@
 // ResourceQuota admission is on, as it is by default; a quota counts once its
 // status is filled, which the controller manager does. ServiceAccount admission
 // is off (pods need no token), and so is TaintNodesByCondition, because nobody
-// runs the controller that takes its taints away. RBAC decides who may do what.
+// runs the controller that takes its taints away. Options.Admission has both, for pods
+// that really run. RBAC decides who may do what.
+//
+// Crash and Revive kill etcd and kube-apiserver and start them again. envtest knows
+// nothing of that: a shim notes the arguments, too, and what was revived is a program of
+// ours, stopped where envtest's own would have been.
 //
 // CRDs go in before the controller manager starts: its garbage collector looks
 // for new kinds every 30 seconds only.

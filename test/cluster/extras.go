@@ -7,6 +7,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -16,26 +18,62 @@ const controllers = "garbage-collector-controller,namespace-controller,resourceq
 
 func (c *Cluster) startManager(ctx context.Context) error {
 	port := FreePort()
-	_, err := c.Run(ctx, Program{
+	authority := filepath.Join(c.Dir, "ca.crt")
+	if err := os.WriteFile(authority, c.Config.CAData, 0o644); err != nil {
+		return err
+	}
+	return c.keep(ctx, Program{
 		Name: "kube-controller-manager",
 		Path: c.assets["kube-controller-manager"],
-		Args: append(c.common(port), "--controllers="+controllers),
+		Args: append(c.common(port), "--root-ca-file="+authority, "--controllers="+strings.Join(append([]string{controllers}, c.options.Controllers...), ",")),
 		// Its own health says nothing of the garbage collector, which takes
 		// another moment to look around.
 		Healthy: "https://" + net.JoinHostPort(loopback, port) + "/healthz",
 	})
-	return err
 }
 
 func (c *Cluster) startScheduler(ctx context.Context) error {
 	port := FreePort()
-	_, err := c.Run(ctx, Program{
+	return c.keep(ctx, Program{
 		Name:    "kube-scheduler",
 		Path:    c.assets["kube-scheduler"],
 		Args:    c.common(port),
 		Healthy: "https://" + net.JoinHostPort(loopback, port) + "/readyz",
 	})
-	return err
+}
+
+// restarts is how often in a row a component may fail to start again, and pause how
+// long it stays away each time.
+const (
+	restarts = 5
+	pause    = time.Second
+)
+
+// keep runs a component, and with Options.Restart runs it again whenever it ends.
+func (c *Cluster) keep(ctx context.Context, p Program) error {
+	p.Mortal = c.options.Restart
+	run, err := c.Run(ctx, p)
+	if err != nil || !p.Mortal {
+		return err
+	}
+	go func() {
+		for failed := 0; failed < restarts; {
+			if err == nil {
+				<-run.Done()
+			}
+			select {
+			case <-c.stopping:
+				return
+			case <-time.After(pause):
+			}
+			failed++
+			if run, err = c.Run(context.Background(), p); err == nil {
+				failed = 0
+			}
+		}
+		c.lost(p.Name, err)
+	}()
+	return nil
 }
 
 // common are the flags that controller manager and scheduler share.

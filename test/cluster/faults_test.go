@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	. "github.com/onsi/gomega"
+
 	"github.com/kiln-sandbox/kiln/test/cluster"
 )
 
@@ -102,6 +104,27 @@ func TestADeathIsReported(t *testing.T) {
 		t.Error(err)
 	}
 	nothingLeft(t, temp)
+}
+
+// A scheduler that finds its own view wrong ends itself.
+func TestAComponentThatEndsIsStartedAgainWhereThatIsAskedFor(t *testing.T) {
+	c, err := cluster.Start(t.Context(), cluster.Options{Scheduler: true, Restart: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := c.PID("kube-scheduler")
+	if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	NewWithT(t).Eventually(func() int { return c.PID("kube-scheduler") }, "1m").ShouldNot(Or(BeZero(), Equal(before)))
+	select {
+	case err := <-c.Broken():
+		t.Error(err)
+	default:
+	}
+	if err := c.Stop(); err != nil {
+		t.Error(err)
+	}
 }
 
 // An interrupt comes when it likes: these moments fall into etcd's start, the

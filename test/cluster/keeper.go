@@ -50,16 +50,25 @@ func (k *keeper) close() error {
 	return nil
 }
 
-// shim writes the script that notes its process id under name and then becomes
-// the binary at path.
+// shim writes the script that notes its process id and its arguments under name and
+// then becomes the binary at path.
 func (k *keeper) shim(name, path string) (string, error) {
 	shim := filepath.Join(k.dir, "run", name)
-	script := fmt.Sprintf("#!/bin/sh\necho $$ >'%s.pid'\nexec '%s' \"$@\"\n", shim, path)
+	script := fmt.Sprintf("#!/bin/sh\necho $$ >'%[1]s.pid'\nprintf '%%s\\n' \"$@\" >'%[1]s.args'\nexec '%[2]s' \"$@\"\n", shim, path)
 	// A process forked while the file is open for writing would keep it open,
 	// and the kernel does not run a file that someone may still write.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	return shim, os.WriteFile(shim, []byte(script), 0o755)
+}
+
+// args returns the arguments noted under name.
+func (k *keeper) args(name string) ([]string, error) {
+	note, err := os.ReadFile(filepath.Join(k.dir, "run", name+".args"))
+	if err != nil {
+		return nil, fmt.Errorf("%s: it was never started: %w", name, err)
+	}
+	return strings.Split(strings.TrimSuffix(string(note), "\n"), "\n"), nil
 }
 
 // pid returns the process id noted under name, or 0.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -41,7 +42,7 @@ func (c *Cluster) startPlane(ctx context.Context) error {
 		return c.blame(err)
 	}
 	for _, name := range planeNames {
-		go c.keeper.watch(name, c.stopping, func() { c.lost(name, errors.New("gone")) })
+		go c.keeper.watch(name, c.stopping, func() { c.gone(name) })
 	}
 	return c.admit()
 }
@@ -75,10 +76,19 @@ func (c *Cluster) configurePlane() error {
 	}
 	etcd.URL = &url.URL{Scheme: "http", Host: FreeAddress()}
 	etcd.Configure().Set("listen-peer-urls", "http://"+FreeAddress())
-	api.SecureServing.Address, api.SecureServing.Port = loopback, FreePort()
-	api.Configure().
-		Append("disable-admission-plugins", "TaintNodesByCondition").
-		Append("advertise-address", loopback)
+	at := c.options.Address
+	if at == "" {
+		at = FreeAddress()
+	}
+	if api.SecureServing.Address, api.SecureServing.Port, err = net.SplitHostPort(at); err != nil {
+		return err
+	}
+	api.Configure().Append("advertise-address", api.SecureServing.Address)
+	if c.options.Admission {
+		api.Configure().Disable("disable-admission-plugins") // envtest disables ServiceAccount
+	} else {
+		api.Configure().Append("disable-admission-plugins", "TaintNodesByCondition")
+	}
 	for flag, values := range c.options.APIServerFlags {
 		api.Configure().Append(flag, values...)
 	}
@@ -118,7 +128,7 @@ func (c *Cluster) stopPlane() error {
 	if c.plane.Etcd == nil {
 		return nil
 	}
-	err := c.plane.Stop()
+	err := errors.Join(c.stopRevived("kube-apiserver"), c.plane.Stop(), c.stopRevived("etcd"))
 	for _, name := range planeNames {
 		c.keeper.forget(name)
 	}

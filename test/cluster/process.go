@@ -28,6 +28,9 @@ type Program struct {
 	Env []string
 	// Healthy is the URL that answers 200 once it is up; empty means at once.
 	Healthy string
+	// Mortal: it may end by itself. Whoever runs it looks at Done; the cluster is not
+	// broken by that.
+	Mortal bool
 }
 
 // A Process is a running Program.
@@ -37,6 +40,7 @@ type Process struct {
 	cmd     *exec.Cmd
 	asked   chan struct{}
 	done    chan struct{}
+	mortal  bool
 	cluster *Cluster
 }
 
@@ -87,6 +91,15 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
+// Pause stops the process where it is, as a machine does that has no time for it.
+func (p *Process) Pause() { _ = p.cmd.Process.Signal(syscall.SIGSTOP) }
+
+// Resume lets a paused process go on.
+func (p *Process) Resume() {
+	p.expectEnd() // it may find that it is not needed any more
+	_ = p.cmd.Process.Signal(syscall.SIGCONT)
+}
+
 func (c *Cluster) launch(p Program) (*Process, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,7 +119,7 @@ func (c *Cluster) launch(p Program) (*Process, error) {
 	defer log.Close()
 
 	run := &Process{
-		name: p.Name, log: log.Name(), cluster: c,
+		name: p.Name, log: log.Name(), cluster: c, mortal: p.Mortal,
 		cmd:   exec.Command(shim, p.Args...),
 		asked: make(chan struct{}, 1), done: make(chan struct{}),
 	}
@@ -128,16 +141,26 @@ func (p *Process) wait() {
 	select {
 	case <-p.asked:
 	default:
-		p.cluster.lost(p.name, err)
+		if !p.mortal {
+			p.cluster.lost(p.name, err)
+		}
 	}
 }
 
+// Signal sends a signal that does not end the process, such as SIGSTOP.
+func (p *Process) Signal(s syscall.Signal) error { return p.cmd.Process.Signal(s) }
+
 func (p *Process) signal(s syscall.Signal) {
+	p.expectEnd()
+	_ = p.cmd.Process.Signal(s)
+}
+
+// expectEnd has the cluster not take the end of the process for a breakdown.
+func (p *Process) expectEnd() {
 	select {
 	case p.asked <- struct{}{}:
 	default:
 	}
-	_ = p.cmd.Process.Signal(s)
 }
 
 // lost reports a component that nobody asked to end.
@@ -154,3 +177,6 @@ func (c *Cluster) lost(name string, err error) {
 		}
 	}
 }
+
+// PID is the process id of a component that runs, by its name; 0 if none does.
+func (c *Cluster) PID(name string) int { return c.keeper.pid(name) }

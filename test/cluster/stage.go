@@ -21,6 +21,8 @@ func prepare(o Options, assets map[string]string) (*Cluster, error) {
 		options:        o,
 		assets:         assets,
 		broken:         make(chan error, 1),
+		crashed:        map[string]bool{},
+		revived:        map[string]*Process{},
 		stopping:       make(chan struct{}),
 	}
 	c.stop = sync.OnceValue(c.teardown)

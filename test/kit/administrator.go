@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -60,6 +61,8 @@ func (w *World) create(o metav1.Object) (metav1.Object, error) {
 		return w.Claims().Create(w.ctx, o, metav1.CreateOptions{})
 	case *agents.Sandbox:
 		return w.Sandboxes().Create(w.ctx, o, metav1.CreateOptions{})
+	case *networkingv1.NetworkPolicy:
+		return w.Policies().Create(w.ctx, o, metav1.CreateOptions{})
 	}
 	return nil, fmt.Errorf("kit does not make a %T", o)
 }
@@ -163,14 +166,41 @@ func (w *World) revision(t *ext.SandboxTemplate) string {
 	return b.Revision
 }
 
-// PatchPool changes the spec of a pool by a merge patch.
-func (w *World) PatchPool(pool, spec string) {
+// patchSpec changes the spec of an object by a merge patch, and waits until the watches
+// show that.
+func patchSpec[T metav1.Object](w *World, of interface {
+	Patch(context.Context, string, types.PatchType, []byte, metav1.PatchOptions, ...string) (T, error)
+}, name, spec string) {
 	w.t.Helper()
-	patched, err := w.Pools().Patch(w.ctx, pool, types.MergePatchType, []byte(`{"spec":`+spec+`}`), metav1.PatchOptions{})
+	patched, err := of.Patch(w.ctx, name, types.MergePatchType, []byte(`{"spec":`+spec+`}`), metav1.PatchOptions{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.Await(world.Seen(patched))
+}
+
+// PatchPool changes the spec of a pool by a merge patch.
+func (w *World) PatchPool(pool, spec string) {
+	w.t.Helper()
+	patchSpec(w, w.Pools(), pool, spec)
+}
+
+// PatchClaim changes the spec of a claim by a merge patch.
+func (w *World) PatchClaim(claim, spec string) {
+	w.t.Helper()
+	patchSpec(w, w.Claims(), claim, spec)
+}
+
+// PatchSandbox changes the spec of a sandbox by a merge patch.
+func (w *World) PatchSandbox(sandbox, spec string) {
+	w.t.Helper()
+	patchSpec(w, w.Sandboxes(), sandbox, spec)
+}
+
+// PatchTemplate changes the spec of a template by a merge patch.
+func (w *World) PatchTemplate(template, spec string) {
+	w.t.Helper()
+	patchSpec(w, w.Templates(), template, spec)
 }
 
 // Pause holds a pool's rollout where it is, or lets it go on.

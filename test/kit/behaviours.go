@@ -108,13 +108,16 @@ func (g *Gate) Reached() world.Condition {
 func (g *Gate) Open() { close(g.open) }
 
 // Hold keeps a write before a gate.
-func Hold(g *Gate) Behaviour {
+func Hold(g *Gate) Behaviour { return HoldThen(g, Deliver) }
+
+// HoldThen keeps a write before a gate, and does something else with it after that.
+func HoldThen(g *Gate, then Behaviour) Behaviour {
 	return func(c *call) (*http.Response, error) {
 		g.once.Do(func() { close(g.came) })
 		c.wire.poke()
 		select {
 		case <-g.open:
-			return Deliver(c)
+			return then(c)
 		case <-c.wire.dead:
 			return nil, errDead
 		case <-c.request.Context().Done():

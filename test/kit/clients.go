@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	typedcore "k8s.io/client-go/kubernetes/typed/core/v1"
+	typednetworking "k8s.io/client-go/kubernetes/typed/networking/v1"
 
 	"github.com/kiln-sandbox/kiln/crds/client"
 )
@@ -30,6 +31,11 @@ func (w *World) Pools() *client.Pools { return server.Kiln.Pools(w.Namespace) }
 
 // Templates is the client of templates.
 func (w *World) Templates() *client.Templates { return server.Kiln.Templates(w.Namespace) }
+
+// Policies is the client of NetworkPolicies.
+func (w *World) Policies() typednetworking.NetworkPolicyInterface {
+	return server.Core.NetworkingV1().NetworkPolicies(w.Namespace)
+}
 
 // Events counts the Events about an object, by its name, whose reason is given.
 func (w *World) Events(about, reason string) int {

@@ -65,8 +65,8 @@ func (c *Collector) step(ctx context.Context, owner types.UID) error {
 		if paused || !s.Deleted[owner] {
 			return
 		}
-		for _, o := range append(s.All("sandbox"), s.All("pod")...) {
-			if by := metav1.GetControllerOf(o); by != nil && by.UID == owner && o.GetDeletionTimestamp() == nil {
+		for _, o := range s.Owned(owner) {
+			if o.GetDeletionTimestamp() == nil {
 				orphans = append(orphans, o)
 			}
 		}

@@ -2,11 +2,14 @@ package kit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"k8s.io/client-go/rest"
 
 	"github.com/kiln-sandbox/kiln/apply"
@@ -25,6 +28,8 @@ type Controller struct {
 	Product *watch.Controller
 
 	registry *prometheus.Registry
+	lead     chan struct{} // closed when it may work
+	lost     atomic.Bool   // the lease
 	cancel   context.CancelFunc
 	running  sync.WaitGroup
 	w        *World
@@ -65,14 +70,45 @@ func (c *Controller) Hold(kind, verb string) *Gate {
 	return gate
 }
 
+// Standby starts a controller that watches, and works when it is told to lead.
+func (w *World) Standby(with ...func(*watch.Options)) *Controller {
+	w.t.Helper()
+	c := w.controller(func(c *Controller) { c.lead = make(chan struct{}) }, with)
+	w.Await(func(*world.Snapshot) error {
+		defer time.AfterFunc(10*time.Millisecond, w.Poke) // nothing else tells when it has synced
+		if !c.Product.Synced() {
+			return errors.New("the standby has not synced")
+		}
+		return nil
+	})
+	return c
+}
+
+// Lead has a standby work.
+func (c *Controller) Lead() { close(c.lead) }
+
+// LoseLease takes the lease from a controller, which is not told: a machine that has
+// no time for it looks like that.
+func (c *Controller) LoseLease() { c.lost.Store(true) }
+
+// holds says whether a write may begin.
+func (c *Controller) holds() error {
+	if c.lost.Load() {
+		return errors.New("the lease is lost")
+	}
+	return nil
+}
+
 func (w *World) controller(prepare func(*Controller), with []func(*watch.Options)) *Controller {
 	w.t.Helper()
 	c := &Controller{Wire: newWire(w.Poke), registry: prometheus.NewRegistry(), w: w}
 	c.Watches = c.Wire.gates
+	w.mu.Lock()
 	w.controllers = append(w.controllers, c)
 	log := w.log.logger(len(w.controllers))
-	applier, err := apply.New(server.config, apply.Options{
-		Log: log, Metrics: c.registry, Component: "kiln", SafeToEvict: true, Wrap: c.Wire.wrap,
+	w.mu.Unlock()
+	applier, err := apply.New(server.account, apply.Options{
+		Log: log, Metrics: c.registry, Component: "kiln", SafeToEvict: true, Wrap: c.Wire.wrap, Permit: c.holds,
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -82,7 +118,7 @@ func (w *World) controller(prepare func(*Controller), with []func(*watch.Options
 	for _, change := range with {
 		change(&opts)
 	}
-	reads := rest.CopyConfig(server.config)
+	reads := rest.CopyConfig(server.account)
 	reads.Wrap(c.Watches.wrap)
 	product, err := watch.New(reads, applier, opts)
 	if err != nil {
@@ -96,6 +132,13 @@ func (w *World) controller(prepare func(*Controller), with []func(*watch.Options
 	c.cancel = cancel
 	c.running.Go(func() { product.Watch(ctx) })
 	c.running.Go(func() {
+		if c.lead != nil {
+			select {
+			case <-c.lead:
+			case <-ctx.Done():
+				return
+			}
+		}
 		if err := product.Work(ctx); err != nil && ctx.Err() == nil {
 			w.t.Errorf("work: %v", err)
 		}
@@ -161,4 +204,18 @@ func (c *Controller) Counts() world.Counts {
 		c.w.t.Fatal(err)
 	}
 	return world.CountsIn(families)
+}
+
+// Scrape is what the controller measures, by the names of the metrics.
+func (c *Controller) Scrape() map[string]*dto.MetricFamily {
+	c.w.t.Helper()
+	families, err := c.registry.Gather()
+	if err != nil {
+		c.w.t.Fatal(err)
+	}
+	all := map[string]*dto.MetricFamily{}
+	for _, f := range families {
+		all[f.GetName()] = f
+	}
+	return all
 }

@@ -16,7 +16,8 @@
 // namespace of it, so tests run side by side. There is no controller manager, no
 // scheduler and no kubelet. What they would do in a namespace, a Kubelet and a
 // Collector do on command: a test holds a pod unready for as long as its
-// sentence needs, and no clock is involved.
+// sentence needs, and no clock is involved. With KILN_SERVER=simulated the server is
+// package sim, in this process.
 //
 // A Controller is the product itself, in this process. Its Wire sits between it
 // and the server: it knows every write by manager, kind and verb, keeps them in

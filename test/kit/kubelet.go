@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
@@ -26,15 +27,22 @@ type Kubelet struct {
 	lingers bool            // deleted pods do not finish terminating
 	free    map[string]bool // those released
 	unready map[string]bool
-	failed  map[string]bool
+	ended   map[string]corev1.PodPhase
 	broken  map[string]bool // images that never become Ready
+	chatter int             // how many writes a pod takes before it is Ready
+	network int64
 	ips     int
+	// withholds: pods get no address.
+	withholds bool
 }
+
+// networks counts the worlds of this binary: no two of their pods have one address.
+var networks atomic.Int64
 
 func newKubelet(w *World) *Kubelet {
 	k := &Kubelet{
-		w: w, queue: newQueue[string](),
-		free: map[string]bool{}, unready: map[string]bool{}, failed: map[string]bool{}, broken: map[string]bool{},
+		w: w, queue: newQueue[string](), network: networks.Add(1),
+		free: map[string]bool{}, unready: map[string]bool{}, ended: map[string]corev1.PodPhase{}, broken: map[string]bool{},
 	}
 	w.Listen(func(c world.Change) {
 		if p, ok := c.Object.(*corev1.Pod); ok {
@@ -68,11 +76,21 @@ func (k *Kubelet) Linger() { k.set(func() { k.lingers = true }) }
 // LetGo lets deleted pods go, those that lingered and all to come.
 func (k *Kubelet) LetGo() { k.set(func() { k.lingers = false }) }
 
+// Chatter has a pod's status written a number of times before it is Ready, as the
+// steps of a real launch do.
+func (k *Kubelet) Chatter(writes int) { k.set(func() { k.chatter = writes }) }
+
+// Withhold has pods become Ready without an address.
+func (k *Kubelet) Withhold() { k.set(func() { k.withholds = true }) }
+
 // SetReady has a pod lose its readiness, or win it back.
 func (k *Kubelet) SetReady(pod string, ready bool) { k.set(func() { k.unready[pod] = !ready }) }
 
 // Fail ends a pod's containers for good.
-func (k *Kubelet) Fail(pod string) { k.set(func() { k.failed[pod] = true }) }
+func (k *Kubelet) Fail(pod string) { k.set(func() { k.ended[pod] = corev1.PodFailed }) }
+
+// Succeed ends a pod's containers as they were meant to end.
+func (k *Kubelet) Succeed(pod string) { k.set(func() { k.ended[pod] = corev1.PodSucceeded }) }
 
 // Break keeps the pods of an image from becoming Ready.
 func (k *Kubelet) Break(image string) { k.set(func() { k.broken[image] = true }) }
@@ -138,6 +156,9 @@ func (k *Kubelet) step(ctx context.Context, name string) error {
 		}, metav1.CreateOptions{})
 	}
 	phase, ready := k.wants(pod)
+	if ready && !world.IsReady(pod) && k.talks(pod) {
+		return k.progress(ctx, pod)
+	}
 	if phase == pod.Status.Phase && (ready == world.IsReady(pod)) {
 		return nil
 	}
@@ -154,13 +175,37 @@ func (k *Kubelet) keeps() bool {
 func (k *Kubelet) wants(pod *corev1.Pod) (corev1.PodPhase, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	switch {
-	case k.failed[pod.Name]:
-		return corev1.PodFailed, false
+	switch phase := k.ended[pod.Name]; {
+	case phase != "":
+		return phase, false
 	case k.holding && !k.free[pod.Name], k.broken[pod.Spec.Containers[0].Image]:
 		return corev1.PodPending, false
 	}
 	return corev1.PodRunning, !k.unready[pod.Name]
+}
+
+// talks reports whether a pod's launch has another step.
+func (k *Kubelet) talks(pod *corev1.Pod) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(pod.Status.Message) < k.chatter
+}
+
+// progress writes one step of a pod's launch.
+func (k *Kubelet) progress(ctx context.Context, pod *corev1.Pod) error {
+	status := corev1ac.PodStatus().WithPhase(corev1.PodPending).WithMessage(pod.Status.Message + ".")
+	return k.write(ctx, pod, status)
+}
+
+// write writes a status, and returns when the watch shows that: a kubelet knows what it
+// has said, and does not say it again.
+func (k *Kubelet) write(ctx context.Context, pod *corev1.Pod, status *corev1ac.PodStatusApplyConfiguration) error {
+	got, err := k.w.Pods().ApplyStatus(ctx, corev1ac.Pod(pod.Name, pod.Namespace).WithUID(types.UID(pod.UID)).WithStatus(status),
+		metav1.ApplyOptions{FieldManager: "kubelet", Force: true})
+	if err != nil {
+		return err
+	}
+	return k.w.Wait(ctx, world.Seen(got))
 }
 
 func (k *Kubelet) report(ctx context.Context, pod *corev1.Pod, phase corev1.PodPhase, ready bool) error {
@@ -169,23 +214,25 @@ func (k *Kubelet) report(ctx context.Context, pod *corev1.Pod, phase corev1.PodP
 	if ready {
 		value = corev1.ConditionTrue
 	}
-	if phase == corev1.PodRunning {
-		ip := k.address(pod)
-		status.WithPodIP(ip).WithPodIPs(corev1ac.PodIP().WithIP(ip)).
-			WithConditions(corev1ac.PodCondition().WithType(corev1.PodReady).WithStatus(value).WithLastTransitionTime(metav1.Now()))
+	if phase != corev1.PodPending {
+		if ip := k.address(pod); ip != "" {
+			status.WithPodIP(ip).WithPodIPs(corev1ac.PodIP().WithIP(ip))
+		}
+		status.WithConditions(corev1ac.PodCondition().WithType(corev1.PodReady).WithStatus(value).WithLastTransitionTime(metav1.Now()))
 	}
-	_, err := k.w.Pods().ApplyStatus(ctx, corev1ac.Pod(pod.Name, pod.Namespace).WithUID(types.UID(pod.UID)).WithStatus(status),
-		metav1.ApplyOptions{FieldManager: "kubelet", Force: true})
-	return err
+	return k.write(ctx, pod, status)
 }
 
-// address is the address a pod has, or the next that is free.
+// address is the address a pod has, or the next that is free, or none.
 func (k *Kubelet) address(pod *corev1.Pod) string {
 	if pod.Status.PodIP != "" {
 		return pod.Status.PodIP
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.withholds {
+		return ""
+	}
 	k.ips++
-	return fmt.Sprintf("10.0.%d.%d", k.ips/250, k.ips%250+1)
+	return fmt.Sprintf("10.%d.%d.%d", k.network%250, k.ips/250%256, k.ips%250+1)
 }

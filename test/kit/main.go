@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"os/signal"
 	"syscall"
@@ -20,6 +21,8 @@ import (
 	"github.com/kiln-sandbox/kiln/crds/client"
 	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
 	"github.com/kiln-sandbox/kiln/test/cluster"
+	"github.com/kiln-sandbox/kiln/test/sim"
+	"github.com/kiln-sandbox/kiln/test/stage"
 	"github.com/kiln-sandbox/kiln/test/world"
 )
 
@@ -27,14 +30,18 @@ import (
 var server struct {
 	world.Clients
 	config *rest.Config
-	scales scale.ScalesGetter
+	// account is the access of the controllers: they have the rights that the chart
+	// gives them, and no others.
+	account *rest.Config
+	scales  scale.ScalesGetter
 }
 
 // sideBySide is how many tests run at once unless -parallel says otherwise. They
 // wait for the server more than they compute.
 const sideBySide = "6"
 
-// Main starts the API server, runs the tests and takes it down again.
+// Main starts the API server, runs the tests and takes it down again. With
+// KILN_SERVER=simulated it is one in memory.
 func Main(m *testing.M) {
 	if err := flag.Set("test.parallel", sideBySide); err != nil {
 		panic(err)
@@ -48,9 +55,17 @@ func Main(m *testing.M) {
 }
 
 func run(m *testing.M) (code int, err error) {
+	if os.Getenv("KILN_SERVER") == "simulated" {
+		return runSimulated(m)
+	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
-	c, err := cluster.Start(ctx, cluster.Options{CRDs: true})
+	audit, err := stage.NewAudit()
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, audit.Remove()) }()
+	c, err := cluster.Start(ctx, cluster.Options{CRDs: true, APIServerFlags: audit.Flags()})
 	if err != nil {
 		return 1, err
 	}
@@ -58,7 +73,49 @@ func run(m *testing.M) (code int, err error) {
 	if err := connect(c.Config); err != nil {
 		return 1, err
 	}
+	if server.account, _, err = stage.Admit(ctx, c); err != nil {
+		return 1, err
+	}
+	if code = m.Run(); all() {
+		return code, usesItsRights(audit)
+	}
+	return code, nil
+}
+
+// runSimulated runs the tests on a server in memory. It has no rights to be audited, and
+// what rests on admission or validation fails there.
+func runSimulated(m *testing.M) (code int, err error) {
+	s, err := sim.New()
+	if err != nil {
+		return 1, err
+	}
+	listening := httptest.NewServer(s)
+	defer listening.Close()
+	defer listening.CloseClientConnections()
+	server.account = &rest.Config{Host: listening.URL, QPS: -1}
+	if err := connect(server.account); err != nil {
+		return 1, err
+	}
 	return m.Run(), nil
+}
+
+// all reports whether no flag chose among the tests.
+func all() bool {
+	run, skip := flag.Lookup("test.run"), flag.Lookup("test.skip")
+	return run.Value.String() == "" && skip.Value.String() == ""
+}
+
+// usesItsRights holds the rights that the chart gives the controller against what it
+// asked for in all the tests together.
+func usesItsRights(audit *stage.Audit) error {
+	rights, err := stage.Rights()
+	if err != nil {
+		return err
+	}
+	if err := audit.Compare(rights); err != nil {
+		return fmt.Errorf("the rights in the chart are not what the controller uses:\n%w", err)
+	}
+	return nil
 }
 
 func connect(cfg *rest.Config) error {
@@ -81,3 +138,6 @@ func connect(cfg *rest.Config) error {
 		scale.NewDiscoveryScaleKindResolver(server.Core.Discovery()))
 	return err
 }
+
+// Config is the administrator's access to the server.
+func Config() *rest.Config { return server.config }

@@ -19,8 +19,8 @@ import (
 // A controller learns of a kind in two ways: its watch shows it, and the answer
 // to a write of its own does, which is the object as the server has it by then. A
 // gate that is shut lets neither through, nor a list; a watch that is delayed
-// leaves the answers alone. Reads by name pass either way: they are what a
-// controller asks for when it does not trust its watch.
+// leaves the answers alone. Reads by name pass either way, and so do lists from the
+// quorum: they are what a controller asks for when it does not trust its watch.
 type WatchGates struct {
 	wire *Wire
 
@@ -157,7 +157,7 @@ func (g *WatchGates) wrap(next http.RoundTripper) http.RoundTripper {
 			return Answer(http.StatusInternalServerError, metav1.StatusReasonInternalError)(&call{request: r})
 		case strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadata"):
 			return g.read(r, next)
-		case kinds[last] == "": // a read by name
+		case kinds[last] == "" || quorum(r): // a read by name, or of all
 			return g.wire.heard(next.RoundTrip(r))
 		case r.URL.Query().Get("watch") == "":
 			return g.list(last, r, next)
@@ -168,6 +168,13 @@ func (g *WatchGates) wrap(next http.RoundTripper) http.RoundTripper {
 		}
 		return g.wire.heard(answer, err)
 	})
+}
+
+// quorum reports whether a request is a list that no cache may answer. No informer
+// begins with one.
+func quorum(r *http.Request) bool {
+	q := r.URL.Query()
+	return q.Get("watch") == "" && q.Get("resourceVersion") == ""
 }
 
 // list has a list of a kind wait before its gate, and then has it read anew.

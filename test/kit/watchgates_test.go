@@ -44,7 +44,8 @@ func TestAShutGateHoldsWhatTellsOfItsKindAndADelayedWatchItselfAlone(t *testing.
 	reads, writes := wire.gates.wrap(says("{}")), wire.wrap(says("{}"))
 	requests := map[string]func() chan struct{}{
 		"a watch":               func() chan struct{} { return ask(t, reads, http.MethodGet, pools+"?watch=true", "") },
-		"a list":                func() chan struct{} { return ask(t, reads, http.MethodGet, pools, "") },
+		"a list":                func() chan struct{} { return ask(t, reads, http.MethodGet, pools+"?resourceVersion=0", "") },
+		"a list of the quorum":  func() chan struct{} { return ask(t, reads, http.MethodGet, pools, "") },
 		"the answer to a write": func() chan struct{} { return ask(t, writes, http.MethodPatch, pools+"/p/status", "{}") },
 		"a read by name":        func() chan struct{} { return ask(t, reads, http.MethodGet, pools+"/p", "") },
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
@@ -36,6 +37,8 @@ type Fault struct {
 	On func(Write) bool
 	// Skip is how many of them pass before.
 	Skip int
+	// Always: it happens to every one of them, and not once.
+	Always bool
 	// Do is what happens.
 	Do Behaviour
 }
@@ -60,7 +63,7 @@ func newWire(poke func()) *Wire {
 	return w
 }
 
-// Inject arms a fault. It happens once.
+// Inject arms a fault. It happens once, unless it says otherwise.
 func (w *Wire) Inject(f Fault) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -76,6 +79,13 @@ func (w *Wire) Writes() []Write {
 		all[i] = *one
 	}
 	return all
+}
+
+// forget drops the writes by now.
+func (w *Wire) forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.writes = nil
 }
 
 // Count is how many writes of a kind and verb were answered.
@@ -161,7 +171,7 @@ func (w *Wire) begin(c *call) (*call, Behaviour) {
 	defer w.poke()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c.write.Begun = logicalClock.Add(1)
+	c.write.Begun, c.write.At = logicalClock.Add(1), time.Now()
 	w.writes = append(w.writes, c.write)
 	for _, f := range w.faults {
 		if f.done || !f.On(*c.write) {
@@ -171,7 +181,7 @@ func (w *Wire) begin(c *call) (*call, Behaviour) {
 			f.left--
 			continue
 		}
-		f.done = true
+		f.done = !f.Always
 		return c, f.Do
 	}
 	return c, Deliver

@@ -3,13 +3,16 @@ package kit
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/kiln-sandbox/kiln/apply"
 )
@@ -22,9 +25,9 @@ type Write struct {
 	// Kind is the lower-case kind, with status behind it for that subresource.
 	Kind string
 	// Verb is the state that the write gives a pod or a claim, or what else it
-	// does: create, cold, adopt, refuse, retire, delete, record, report, label, event.
-	Verb string
-	Name string
+	// does: create, cold, adopt, sync, refuse, retire, delete, record, report, label, takeover, event.
+	Verb            string
+	Namespace, Name string
 	// UID is the object it is guarded for, Version the state of it.
 	UID     types.UID
 	Version string
@@ -36,6 +39,8 @@ type Write struct {
 	// Begun and Ended are on the logical clock: the write was asked for, and it was
 	// answered.
 	Begun, Ended int64
+	// At is when it was asked for.
+	At time.Time
 	// Sent: the server got it. Code is what it answered, or 0 when the answer was
 	// lost.
 	Sent bool
@@ -62,6 +67,7 @@ type body struct {
 var kinds = map[string]string{
 	"pods": "pod", "sandboxes": "sandbox", "sandboxclaims": "claim",
 	"sandboxwarmpools": "pool", "sandboxtemplates": "template", "events": "event",
+	"services": "service", "persistentvolumeclaims": "persistentvolumeclaim", "networkpolicies": "policy",
 }
 
 // read takes a request apart; it leaves the body readable.
@@ -69,6 +75,7 @@ func read(r *http.Request) (Write, error) {
 	w := Write{Manager: r.URL.Query().Get("fieldManager")}
 	parts := strings.Split(r.URL.Path, "/")
 	at := slices.Index(parts, "namespaces") + 2
+	w.Namespace = parts[at-1]
 	for i, p := range parts[at:] {
 		switch i {
 		case 0:
@@ -86,10 +93,22 @@ func read(r *http.Request) (Write, error) {
 			return w, err
 		}
 		r.Body = io.NopCloser(bytes.NewReader(raw))
-		if w.Kind != "event" { // an Event is no JSON, and nothing of it matters here
-			if err := json.Unmarshal(raw, &b); err != nil {
-				return w, err
+		if bytes.HasPrefix(raw, []byte("[")) { // a JSON patch: of who owns what, and nothing else
+			w.Verb = "takeover"
+			var patch []struct {
+				Path  string
+				Value json.RawMessage
 			}
+			err := json.Unmarshal(raw, &patch)
+			for _, op := range patch {
+				if op.Path == "/metadata/resourceVersion" {
+					err = errors.Join(err, json.Unmarshal(op.Value, &w.Version))
+				}
+			}
+			return w, err
+		}
+		if err := b.decode(r, w.Kind, raw); err != nil {
+			return w, err
 		}
 	}
 	w.UID, w.Version, w.Owner = b.Metadata.UID, b.Metadata.ResourceVersion, metav1.GetControllerOf(&b.Metadata)
@@ -98,6 +117,21 @@ func read(r *http.Request) (Write, error) {
 	}
 	w.Verb = b.verb(r.Method, w)
 	return w, nil
+}
+
+// decode reads what is sent. A delete of a core kind is no JSON; nor is an Event,
+// and nothing of that matters here.
+func (b *body) decode(r *http.Request, kind string, raw []byte) error {
+	switch {
+	case kind == "event":
+		return nil
+	case r.Method == http.MethodDelete && !json.Valid(raw):
+		options := &metav1.DeleteOptions{}
+		_, _, err := scheme.Codecs.UniversalDeserializer().Decode(raw, nil, options)
+		b.Preconditions = options.Preconditions
+		return err
+	}
+	return json.Unmarshal(raw, b)
 }
 
 // verb says what a write does.
@@ -111,6 +145,8 @@ func (b body) verb(method string, w Write) string {
 		return "event"
 	case w.Kind == "template":
 		return "label"
+	case w.Kind == "policy" && !born:
+		return "sync"
 	case w.Kind == "claim":
 		return "annotate"
 	case w.Kind == "claimstatus" && len(b.Status.RefusedSandboxes) > 0:
@@ -123,6 +159,10 @@ func (b body) verb(method string, w Write) string {
 		return "cold"
 	case born:
 		return "create"
+	case w.Kind == "service":
+		return "sync"
+	case w.Owner != nil && w.Owner.Kind == "Sandbox":
+		return "adopt"
 	case w.Kind == "pod":
 		return b.Metadata.Labels[apply.LabelState]
 	case b.Metadata.Annotations[apply.AnnotationRetired] != "":

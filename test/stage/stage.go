@@ -5,9 +5,10 @@ package stage
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
+
+	"k8s.io/client-go/rest"
 
 	"github.com/kiln-sandbox/kiln/test/cluster"
 )
@@ -29,6 +30,15 @@ type Kiln struct {
 	// Alive makes Run return when the process is alive, not only when it is
 	// ready.
 	Alive bool
+	// Kubeconfig is the path of one that Admit made, or of one with the same rights
+	// and another way to the server; without it Run admits the controller itself.
+	Kubeconfig string
+	// Secure: it guards its metrics.
+	Secure bool
+	// Env is added to the environment.
+	Env []string
+	// Mortal: it may end by itself.
+	Mortal bool
 }
 
 // A Replica is a running controller.
@@ -42,44 +52,50 @@ type Replica struct {
 
 // Run starts a controller on a cluster, and gives it its rights first.
 func (k Kiln) Run(ctx context.Context, c *cluster.Cluster) (*Replica, error) {
-	kubeconfig, err := admit(ctx, c)
-	if err != nil {
-		return nil, err
+	kubeconfig := k.Kubeconfig
+	if kubeconfig == "" {
+		var err error
+		if _, kubeconfig, err = Admit(ctx, c); err != nil {
+			return nil, err
+		}
 	}
 	metrics, health := cluster.FreeAddress(), cluster.FreeAddress()
 	r := &Replica{
 		Metrics: "http://" + metrics + "/metrics", Health: "http://" + health,
 		Log: filepath.Join(c.LogDir, k.Name+".log"),
 	}
+	args := []string{
+		"controller", "--kubeconfig=" + kubeconfig, "--leader-elect=true", "--leader-election-namespace=" + Home,
+		"--metrics-bind-address=" + metrics, "--health-probe-bind-address=" + health,
+	}
+	if k.Secure {
+		r.Metrics = "https://" + metrics + "/metrics"
+		args = append(args, "--metrics-secure")
+	}
 	healthy := r.Health + "/readyz"
 	if k.Alive {
 		healthy = r.Health + "/healthz"
 	}
+	var err error
 	r.Process, err = c.Run(ctx, cluster.Program{
 		Name: k.Name, Path: k.Binary,
-		Args: append([]string{
-			"controller", "--kubeconfig=" + kubeconfig, "--leader-elect=true", "--leader-election-namespace=" + Home,
-			"--metrics-bind-address=" + metrics, "--health-probe-bind-address=" + health,
-		}, k.Args...),
-		Healthy: healthy,
+		Args: append(args, k.Args...), Env: k.Env,
+		Healthy: healthy, Mortal: k.Mortal,
 	})
 	return r, err
 }
 
-// admit makes the account and its rights, and returns its kubeconfig.
-func admit(ctx context.Context, c *cluster.Cluster) (kubeconfig string, err error) {
-	if _, kubeconfig, err = c.ServiceAccountConfig(ctx, Home, Account); err != nil {
-		return "", err
+// Admit makes the account and its rights, and returns its access and the path of a
+// kubeconfig with it.
+func Admit(ctx context.Context, c *cluster.Cluster) (account *rest.Config, kubeconfig string, err error) {
+	if account, kubeconfig, err = c.ServiceAccountConfig(ctx, Home, Account); err != nil {
+		return nil, "", err
 	}
-	root, err := cluster.Root()
+	rights, err := Rights()
 	if err != nil {
-		return "", err
+		return nil, "", err
 	}
-	rights, err := os.ReadFile(filepath.Join(root, "helm", "kiln", "files", "rbac.yaml"))
-	if err != nil {
-		return "", err
-	}
-	return kubeconfig, c.Apply(ctx, rights)
+	return account, kubeconfig, Give(ctx, c, account, rights)
 }
 
 // Build builds kiln into a directory and returns its path.

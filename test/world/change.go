@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,6 +28,9 @@ type Change struct {
 	Version uint64
 	// At is when the watch showed it.
 	At time.Time
+	// Gap: the watch was broken before. This is how the object was when that was over,
+	// and what it went through meanwhile is not known.
+	Gap bool
 }
 
 func newChange(o metav1.Object, deleted bool) (Change, error) {
@@ -47,6 +51,8 @@ func KindOf(o metav1.Object) string {
 		return "pool"
 	case *ext.SandboxTemplate:
 		return "template"
+	case *networkingv1.NetworkPolicy:
+		return "policy"
 	}
 	panic(errors.New("a kind that is not watched"))
 }

@@ -185,11 +185,11 @@ func Launched(launch string, claims ...string) Condition {
 }
 
 // Annotated holds when the annotations of claims name, for others to read, the
-// sandboxes they were told of.
+// sandboxes they were told of, and when.
 func Annotated(claims ...string) Condition {
 	return func(s *Snapshot) error {
 		for _, claim := range claims {
-			if c, ok := s.Claims[claim]; !ok || c.Annotations[apply.AnnotationSandboxName] != s.SandboxOf(claim) || c.Annotations[apply.AnnotationFirstObserved] == "" {
+			if c, ok := s.Claims[claim]; !ok || c.Annotations[apply.AnnotationSandboxName] != c.Status.SandboxStatus.Name || c.Annotations[apply.AnnotationFirstObserved] == "" || c.Annotations[apply.AnnotationFirstReady] == "" {
 				return fmt.Errorf("the annotations of claim %s do not say that it has %q", claim, s.SandboxOf(claim))
 			}
 		}

@@ -43,6 +43,37 @@ func CountsIn(families []*dto.MetricFamily) Counts {
 
 // CountsAt reads the counter where a process shows its metrics.
 func CountsAt(ctx context.Context, url string) (Counts, error) {
+	families, err := familiesAt(ctx, url)
+	return CountsIn(families), err
+}
+
+// GaugesAt reads the gauges that have no labels where a process shows its metrics.
+func GaugesAt(ctx context.Context, url string) (map[string]float64, error) {
+	families, err := familiesAt(ctx, url)
+	gauges := map[string]float64{}
+	for _, f := range families {
+		if m := f.GetMetric(); len(m) == 1 && len(m[0].GetLabel()) == 0 && m[0].GetGauge() != nil {
+			gauges[f.GetName()] = m[0].GetGauge().GetValue()
+		}
+	}
+	return gauges, err
+}
+
+// GaugeAt reads a gauge by its only label where a process shows its metrics.
+func GaugeAt(ctx context.Context, url, name string) (map[string]float64, error) {
+	families, err := familiesAt(ctx, url)
+	by := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == name && len(m.GetLabel()) == 1 {
+				by[m.GetLabel()[0].GetValue()] = m.GetGauge().GetValue()
+			}
+		}
+	}
+	return by, err
+}
+
+func familiesAt(ctx context.Context, url string) ([]*dto.MetricFamily, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
@@ -57,7 +88,7 @@ func CountsAt(ctx context.Context, url string) (Counts, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", url, err)
 	}
-	return CountsIn(slices.Collect(maps.Values(families))), nil
+	return slices.Collect(maps.Values(families)), nil
 }
 
 // Less is what has been counted beside what is known.

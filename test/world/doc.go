@@ -18,6 +18,11 @@
 // (P3), no state but by an edge of its chart, written by the edge's manager (P4).
 // Counts are the controller's own counts of its writes.
 //
+// A recorder that endures goes on when the server was away: it lists anew, and what it
+// then sees comes with a gap, in which an object may have taken several edges. It keeps
+// no history, so that it can watch for hours; a Judge takes changes one by one.
+//
 // The packages beside it stand on this one: kit adds a server, controllers,
-// faults and a *testing.T; demo adds words.
+// faults and a *testing.T; demo adds words, and
+// soak an hour of faults.
 package world

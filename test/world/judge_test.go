@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -58,6 +59,7 @@ func TestTheJudgeFindsEveryViolation(t *testing.T) {
 		{"a warm claim is fine", []metav1.Object{pooled, born, ready, claimTold("a", "", ""), taken, told, podBy("kiln-state", "binding"), podBy("kiln-state", "bound")}, ""},
 		{"a sandbox goes from one claim to another", []metav1.Object{pooled, taken, other}, "it left the claim"},
 		{"a sandbox goes back to its pool", []metav1.Object{pooled, taken, pooled}, "it left the claim"},
+		{"a hand calls a told sandbox retired", []metav1.Object{pooled, born, ready, claimTold("a", "", ""), taken, told, box("SandboxClaim/a", "x")}, ""},
 		{"a told sandbox is retired", []metav1.Object{pooled, taken, told, box("SandboxClaim/a", "surplus")}, "it was retired"},
 		{"a twin nobody was told of is retired", []metav1.Object{pooled, taken, box("SandboxClaim/a", "surplus")}, ""},
 		{"a claim is told of another's sandbox", []metav1.Object{pooled, other, told}, "not its own"},
@@ -84,6 +86,43 @@ func TestTheJudgeFindsEveryViolation(t *testing.T) {
 	}
 }
 
+// promised is the sandbox s whose pods are to have a policy, and podOf its pod.
+func promised(policy string) metav1.Object {
+	return &agents.Sandbox{ObjectMeta: metav1.ObjectMeta{Name: "s", UID: "s", Annotations: map[string]string{apply.AnnotationPolicy: policy}}}
+}
+
+func podOf(owner types.UID) metav1.Object {
+	yes := true
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: "s", UID: "pod", OwnerReferences: []metav1.OwnerReference{{UID: owner, Controller: &yes}},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kiln-pod"}},
+	}}
+}
+
+func strangers(o metav1.Object) metav1.Object { o.SetManagedFields(nil); return o }
+
+func TestTheJudgeFindsAPodWithoutItsPolicy(t *testing.T) {
+	policy := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n"}}
+	for _, row := range []struct {
+		name    string
+		history []Change
+		found   int
+	}{
+		{"the policy comes first", []Change{{Object: promised("n")}, {Object: policy}, {Object: podOf("s")}}, 0},
+		{"it goes when the pod is there", []Change{{Object: promised("n")}, {Object: policy}, {Object: podOf("s")}, {Object: policy, Deleted: true}, {Object: podOf("s")}}, 0},
+		{"it comes after", []Change{{Object: promised("n")}, {Object: podOf("s")}, {Object: policy}}, 1},
+		{"it is gone", []Change{{Object: promised("n")}, {Object: policy}, {Object: policy, Deleted: true}, {Object: podOf("s")}}, 1},
+		{"there shall be none", []Change{{Object: promised("")}, {Object: podOf("s")}}, 0},
+		{"a stranger made the pod", []Change{{Object: promised("n")}, {Object: strangers(podOf("s"))}}, 0},
+		{"a stranger made the pod, and it is taken over", []Change{{Object: promised("n")}, {Object: strangers(podOf("s"))}, {Object: podOf("s")}}, 0},
+		{"the pod is nobody's", []Change{{Object: promised("n")}, {Object: podOf("other")}}, 0},
+	} {
+		if got := Violations(row.history, nil); len(got) != row.found {
+			t.Errorf("%s: %q", row.name, got)
+		}
+	}
+}
+
 func TestTheJudgeFindsADeleteOfWhatWasNotRetired(t *testing.T) {
 	history := []Change{{Object: box("SandboxWarmPool/p", ""), Version: 1}}
 	if len(Violations(history, []Deletion{{Kind: "sandbox", Name: "s", UID: "s"}})) != 1 {
@@ -92,5 +131,20 @@ func TestTheJudgeFindsADeleteOfWhatWasNotRetired(t *testing.T) {
 	history = append(history, Change{Object: box("SandboxWarmPool/p", "surplus"), Version: 2})
 	if len(Violations(history, []Deletion{{Kind: "sandbox", Name: "s", UID: "s"}})) != 0 {
 		t.Error("it was found where there is none")
+	}
+}
+
+func TestAfterAGapSeveralEdgesMayLieBetween(t *testing.T) {
+	for _, row := range []struct {
+		from, to, violation string
+	}{{"warming", "bound", ""}, {"ready", "stale", ""}, {"bound", "ready", "no edge"}, {"stale", "bound", "no edge"}} {
+		history := []Change{
+			{Object: podBy("kiln-pod", "warming"), Version: 1},
+			{Object: podBy("kiln-state", row.from), Version: 2, Gap: true},
+			{Object: podBy("kiln-state", row.to), Version: 3, Gap: true},
+		}
+		if found := strings.Join(Violations(history, nil), ""); row.violation == "" && found != "" || !strings.Contains(found, row.violation) {
+			t.Errorf("%s to %s: %q", row.from, row.to, found)
+		}
 	}
 }

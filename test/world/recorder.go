@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -19,6 +20,8 @@ import (
 // A Recorder keeps every change that its watches show, and how things stand.
 type Recorder struct {
 	listeners []func(Change)
+	endures   bool
+	forgets   bool
 
 	mu       sync.Mutex
 	snapshot Snapshot
@@ -35,11 +38,20 @@ func NewRecorder() *Recorder {
 // Listen has every change passed on. It is called before Watch.
 func (r *Recorder) Listen(to func(Change)) { r.listeners = append(r.listeners, to) }
 
+// Endure has the recorder outlive the server: when a watch breaks it lists anew, and
+// what it then sees comes with a gap before it. It keeps no history: whoever wants one
+// listens. It is called before Watch.
+func (r *Recorder) Endure() { r.endures, r.forgets = true, true }
+
 // see takes in one change and passes it on.
 func (r *Recorder) see(c Change) {
 	r.mu.Lock()
-	r.history = append(r.history, c)
 	r.snapshot.Take(c)
+	if r.forgets {
+		r.snapshot.forget(c)
+	} else {
+		r.history = append(r.history, c)
+	}
 	r.mu.Unlock()
 	for _, listen := range r.listeners {
 		listen(c)
@@ -66,6 +78,20 @@ func (r *Recorder) fail(err error) {
 	defer r.mu.Unlock()
 	r.broken = err
 	r.poke()
+}
+
+// missing are the objects of a kind that are known and not among these.
+func (r *Recorder) missing(kind string, there map[types.UID]bool) []metav1.Object {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(r.snapshot.All(kind), func(o metav1.Object) bool { return there[o.GetUID()] })
+}
+
+// newer reports whether a change is later than what is known of its object.
+func (r *Recorder) newer(c Change) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.snapshot.versions[c.Object.GetUID()] < c.Version
 }
 
 // Err is what ended a watch too early.
@@ -128,6 +154,26 @@ func (r *Recorder) Seen() []Change {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.history)
+}
+
+// Forget drops what has happened by now, and what is no more. It keeps how the policies
+// came that are still there: they outlive their templates, and what is made from the
+// next ones is judged by them.
+func (r *Recorder) Forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	there := map[types.UID]bool{}
+	for _, p := range r.snapshot.All("policy") {
+		there[p.GetUID()] = true
+	}
+	r.history = slices.DeleteFunc(r.history, func(c Change) bool {
+		p, ok := c.Object.(*networkingv1.NetworkPolicy)
+		return !ok || !there[p.UID]
+	})
+	for uid := range r.snapshot.Deleted {
+		r.snapshot.dropped(uid)
+	}
+	r.snapshot.Transitions = nil // each holds its object
 }
 
 // History returns every change in the order in which it happened.

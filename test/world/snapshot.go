@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -24,6 +25,7 @@ type Snapshot struct {
 	Claims    map[string]*ext.SandboxClaim
 	Pools     map[string]*ext.SandboxWarmPool
 	Templates map[string]*ext.SandboxTemplate
+	Policies  map[string]*networkingv1.NetworkPolicy
 	// Deleted are the UIDs of what is no more.
 	Deleted map[types.UID]bool
 	// Transitions are the moves of pods and claims so far, those of one object in
@@ -34,15 +36,19 @@ type Snapshot struct {
 
 	states   map[types.UID]string
 	versions map[types.UID]uint64
-	wide     bool
+	// owned are sandboxes and pods by their controllers, and owners says whose each is.
+	owned  map[types.UID]map[types.UID]metav1.Object
+	owners map[types.UID]types.UID
+	wide   bool
 }
 
 func newSnapshot() Snapshot {
 	return Snapshot{
 		Pods: map[string]*corev1.Pod{}, Sandboxes: map[string]*agents.Sandbox{},
 		Claims: map[string]*ext.SandboxClaim{}, Pools: map[string]*ext.SandboxWarmPool{},
-		Templates: map[string]*ext.SandboxTemplate{}, Deleted: map[types.UID]bool{},
+		Templates: map[string]*ext.SandboxTemplate{}, Policies: map[string]*networkingv1.NetworkPolicy{}, Deleted: map[types.UID]bool{},
 		states: map[types.UID]string{}, versions: map[types.UID]uint64{},
+		owned: map[types.UID]map[types.UID]metav1.Object{}, owners: map[types.UID]types.UID{},
 	}
 }
 
@@ -62,20 +68,64 @@ func (s *Snapshot) Take(c Change) {
 	switch o := c.Object.(type) {
 	case *corev1.Pod:
 		keep(s.Pods, key, o, c.Deleted)
+		s.own(c)
 	case *agents.Sandbox:
 		keep(s.Sandboxes, key, o, c.Deleted)
+		s.own(c)
 	case *ext.SandboxClaim:
 		keep(s.Claims, key, o, c.Deleted)
 	case *ext.SandboxWarmPool:
 		keep(s.Pools, key, o, c.Deleted)
 	case *ext.SandboxTemplate:
 		keep(s.Templates, key, o, c.Deleted)
+	case *networkingv1.NetworkPolicy:
+		keep(s.Policies, key, o, c.Deleted)
 	}
 	s.move(c)
 	s.versions[c.Object.GetUID()] = c.Version
 	if c.Deleted {
 		s.Deleted[c.Object.GetUID()] = true
 	}
+}
+
+// own takes in whose an object is.
+func (s *Snapshot) own(c Change) {
+	uid := c.Object.GetUID()
+	if was, ok := s.owners[uid]; ok {
+		delete(s.owners, uid)
+		if delete(s.owned[was], uid); len(s.owned[was]) == 0 {
+			delete(s.owned, was)
+		}
+	}
+	owner := metav1.GetControllerOfNoCopy(c.Object)
+	if owner == nil || c.Deleted {
+		return
+	}
+	if s.owned[owner.UID] == nil {
+		s.owned[owner.UID] = map[types.UID]metav1.Object{}
+	}
+	s.owned[owner.UID][uid] = c.Object
+	s.owners[uid] = owner.UID
+}
+
+// Owned are the sandboxes and pods that an object controls.
+func (s *Snapshot) Owned(by types.UID) []metav1.Object {
+	return slices.Collect(maps.Values(s.owned[by]))
+}
+
+// forget drops what only a history is made of.
+func (s *Snapshot) forget(c Change) {
+	s.Transitions = nil
+	if c.Deleted {
+		s.dropped(c.Object.GetUID())
+	}
+}
+
+// dropped drops what is known of an object that is no more.
+func (s *Snapshot) dropped(uid types.UID) {
+	delete(s.Deleted, uid)
+	delete(s.versions, uid)
+	delete(s.states, uid)
 }
 
 func (s *Snapshot) key(namespace, name string) string {
@@ -104,6 +154,8 @@ func (s *Snapshot) All(kind string) (all []metav1.Object) {
 		return objects(s.Claims)
 	case "pool":
 		return objects(s.Pools)
+	case "policy":
+		return objects(s.Policies)
 	}
 	return objects(s.Templates)
 }
@@ -165,11 +217,12 @@ func (s *Snapshot) Free(pool string) []string {
 // HeldBy are the names of the sandboxes that a claim's UID controls.
 func (s *Snapshot) HeldBy(claim types.UID) []string {
 	var names []string
-	for _, name := range slices.Sorted(maps.Keys(s.Sandboxes)) {
-		if owner := metav1.GetControllerOf(s.Sandboxes[name]); owner != nil && owner.UID == claim {
-			names = append(names, name)
+	for _, o := range s.owned[claim] {
+		if b, ok := o.(*agents.Sandbox); ok {
+			names = append(names, s.key(b.Namespace, b.Name))
 		}
 	}
+	slices.Sort(names)
 	return names
 }
 
@@ -177,6 +230,7 @@ func (s *Snapshot) HeldBy(claim types.UID) []string {
 func (s *Snapshot) String() string {
 	var b strings.Builder
 	list(&b, s.Templates)
+	list(&b, s.Policies)
 	list(&b, s.Pools)
 	list(&b, s.Claims)
 	list(&b, s.Sandboxes)

@@ -3,13 +3,16 @@ package world
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 
@@ -29,9 +32,9 @@ func (r *Recorder) Watch(ctx context.Context, c Clients, namespace string) (ende
 	r.snapshot.wide = namespace == metav1.NamespaceAll
 	var following sync.WaitGroup
 	for _, start := range []func() (func(), error){
-		feed(ctx, r, c.Core.CoreV1().Pods(namespace)), feed(ctx, r, c.Kiln.Sandboxes(namespace)),
-		feed(ctx, r, c.Kiln.Claims(namespace)), feed(ctx, r, c.Kiln.Pools(namespace)),
-		feed(ctx, r, c.Kiln.Templates(namespace)),
+		feed(ctx, r, "pod", c.Core.CoreV1().Pods(namespace)), feed(ctx, r, "sandbox", c.Kiln.Sandboxes(namespace)),
+		feed(ctx, r, "claim", c.Kiln.Claims(namespace)), feed(ctx, r, "pool", c.Kiln.Pools(namespace)),
+		feed(ctx, r, "template", c.Kiln.Templates(namespace)), feed(ctx, r, "policy", c.Core.NetworkingV1().NetworkPolicies(namespace)),
 	} {
 		follow, err := start()
 		if err != nil {
@@ -66,34 +69,62 @@ type source[L runtime.Object] interface {
 }
 
 // feed lists a kind, and returns what follows it from there.
-func feed[L runtime.Object](ctx context.Context, r *Recorder, c source[L]) func() (func(), error) {
+func feed[L runtime.Object](ctx context.Context, r *Recorder, kind string, c source[L]) func() (func(), error) {
 	return func() (func(), error) {
-		list, err := c.List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return nil, err
-		}
-		l, err := meta.ListAccessor(list)
-		if err != nil {
-			return nil, err
-		}
-		err = meta.EachListItem(list, func(o runtime.Object) error {
-			change, err := newChange(o.(metav1.Object), false)
-			if err == nil {
-				r.see(change)
-			}
-			return err
-		})
-		return func() { follow(ctx, r, c, l.GetResourceVersion()) }, err
+		version, err := relist(ctx, r, kind, c, false)
+		return func() { follow(ctx, r, kind, c, version) }, err
 	}
 }
 
+// relist takes in how a kind stands, and says at which version. After a gap it takes in
+// what differs from what is known: what is no more was deleted.
+func relist[L runtime.Object](ctx context.Context, r *Recorder, kind string, c source[L], gap bool) (version string, err error) {
+	list, err := c.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return "", err
+	}
+	l, err := meta.ListAccessor(list)
+	if err != nil {
+		return "", err
+	}
+	there := map[types.UID]bool{}
+	var changes []Change
+	err = meta.EachListItem(list, func(o runtime.Object) error {
+		change, err := newChange(o.(metav1.Object), false)
+		change.Gap = gap
+		there[change.Object.GetUID()] = true
+		changes = append(changes, change)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	at, err := strconv.ParseUint(l.GetResourceVersion(), 10, 64)
+	if err != nil {
+		return "", err
+	}
+	for _, o := range r.missing(kind, there) {
+		r.see(Change{Object: o, Deleted: true, Version: at, At: time.Now(), Gap: gap})
+	}
+	for _, change := range changes {
+		if !gap || r.newer(change) {
+			r.see(change)
+		}
+	}
+	return l.GetResourceVersion(), nil
+}
+
 // follow watches from a version on, and from where it was when the server ends
-// the watch.
-func follow[L runtime.Object](ctx context.Context, r *Recorder, c source[L], version string) {
+// the watch. A recorder that endures lists anew when the server does not know that any
+// more, or is away.
+func follow[L runtime.Object](ctx context.Context, r *Recorder, kind string, c source[L], version string) {
 	for {
 		w, err := c.Watch(ctx, metav1.ListOptions{ResourceVersion: version})
 		if err == nil {
 			version, err = drain(r, w, version)
+		}
+		if err != nil && ctx.Err() == nil && r.endures {
+			version, err = relistUntil(ctx, r, kind, c)
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -103,6 +134,19 @@ func follow[L runtime.Object](ctx context.Context, r *Recorder, c source[L], ver
 			return
 		}
 	}
+}
+
+// again is how often a server that is away is asked.
+const again = 200 * time.Millisecond
+
+// relistUntil lists a kind until the server answers.
+func relistUntil[L runtime.Object](ctx context.Context, r *Recorder, kind string, c source[L]) (version string, err error) {
+	err = wait.PollUntilContextCancel(ctx, again, true, func(ctx context.Context) (bool, error) {
+		var err error
+		version, err = relist(ctx, r, kind, c, true)
+		return err == nil, nil
+	})
+	return version, err
 }
 
 // drain takes in what a watch shows until it ends.
