@@ -5,10 +5,6 @@ package process
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -30,22 +26,10 @@ var world struct {
 }
 
 func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
+	stage.TestMain("process", func(ctx context.Context, dir string) (int, error) { return run(ctx, dir, m) })
 }
 
-func run(m *testing.M) (code int, err error) {
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer cancel()
-	dir, err := os.MkdirTemp("", "kiln-process-")
-	if err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+func run(ctx context.Context, dir string, m *testing.M) (code int, err error) {
 	if world.binary, err = stage.Build(ctx, dir); err != nil {
 		return 1, err
 	}
@@ -68,10 +52,11 @@ func run(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// start runs a controller and returns when its process is alive.
-func start(t *testing.T, name string) *stage.Replica {
+// start runs a controller, with flags of its own if need be, and returns when its
+// process is alive.
+func start(t *testing.T, name string, args ...string) *stage.Replica {
 	t.Helper()
-	r, err := stage.Kiln{Name: name, Binary: world.binary, Alive: true}.Run(world.ctx, world.cluster)
+	r, err := stage.Kiln{Name: name, Binary: world.binary, Args: args, Alive: true}.Run(world.ctx, world.cluster)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() {
 		if err := r.Stop(); err != nil {

@@ -1,7 +1,9 @@
 package process
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"testing"
@@ -23,11 +25,12 @@ func ready(r *stage.Replica) error {
 	if err != nil {
 		return err
 	}
-	if err := answer.Body.Close(); err != nil {
+	text, err := io.ReadAll(answer.Body)
+	if err := errors.Join(err, answer.Body.Close()); err != nil {
 		return err
 	}
 	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("readyz: %s", answer.Status)
+		return fmt.Errorf("readyz: %s: %s", answer.Status, text)
 	}
 	return nil
 }
@@ -39,8 +42,10 @@ func said(t *testing.T, r *stage.Replica) string {
 	return string(text)
 }
 
+const leaseName = "a3317529.agent-sandbox.x-k8s.io"
+
 func holder(g Gomega) string {
-	lease, err := world.core.CoordinationV1().Leases(stage.Home).Get(world.ctx, "a3317529.agent-sandbox.x-k8s.io", metav1.GetOptions{})
+	lease, err := world.core.CoordinationV1().Leases(stage.Home).Get(world.ctx, leaseName, metav1.GetOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
 	if lease.Spec.HolderIdentity == nil {
 		return ""
@@ -72,6 +77,17 @@ func TestTheLifeOfAController(t *testing.T) {
 		g.Eventually(ready, long).WithArguments(second).Should(Succeed())
 		g.Eventually(func(g Gomega) { g.Expect(holder(g)).NotTo(BeEmpty()) }, long).Should(Succeed())
 		g.Expect(said(t, second)).NotTo(ContainSubstring("leading"))
+	})
+
+	t.Run("a replica tells what was built", func(t *testing.T) {
+		g := NewWithT(t)
+		answer, err := http.Get(first.Metrics)
+		g.Expect(err).NotTo(HaveOccurred())
+		text, err := io.ReadAll(answer.Body)
+		g.Expect(errors.Join(err, answer.Body.Close())).To(Succeed())
+		for _, label := range []string{"git_version", "git_commit", "build_date", "go_version", "compiler", "platform"} {
+			g.Expect(string(text)).To(MatchRegexp(`(?m)^%s\{.*\b%s="`, "agent_sandbox_build_info", label))
+		}
 	})
 
 	second.Kill()

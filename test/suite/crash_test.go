@@ -30,6 +30,16 @@ var (
 		w.Await(world.Either(dead, world.HasState("a", states.Warming)))
 		w.Kubelet.Release()
 	}}
+	mend = scenario{1, nil, func(w *kit.World, dead world.Condition) {
+		w.Create(world.Template("t"), world.Pool("p", 1))
+		w.Await(world.Either(dead, world.Full("p", 1)))
+		w.PatchTemplate("t", `{"networkPolicy":{}}`)
+	}}
+	loosen = scenario{1, nil, func(w *kit.World, dead world.Condition) {
+		w.Create(world.Template("t"), world.Pool("p", 1))
+		w.Await(world.Either(dead, world.Full("p", 1)))
+		w.PatchTemplate("t", `{"networkPolicyManagement":"Unmanaged"}`)
+	}}
 	shrink = scenario{1, nil, func(w *kit.World, dead world.Condition) {
 		w.Create(world.Template("t"), world.Pool("p", 2))
 		w.Await(world.Either(dead, world.Full("p", 2)))
@@ -44,6 +54,9 @@ var crashes = []struct {
 	scenario         scenario
 }{
 	{"label the template", "template", "label", warm},
+	{"create the policy", "policy", "create", warm},
+	{"mend the policy", "policy", "sync", mend},
+	{"delete the policy", "policy", "delete", loosen},
 	{"create a member", "sandbox", "create", warm},
 	{"create a pod", "pod", "create", warm},
 	{"report a sandbox", "sandboxstatus", "report", warm},
@@ -86,6 +99,7 @@ func TestAControllerDiesAndTheNextOneFinishes(t *testing.T) {
 				w.Controller()
 				w.Await(world.Converged("p", int(row.scenario.size), row.scenario.claims...), world.Annotated(row.scenario.claims...))
 				keptItsSandbox(t, w, row.scenario.claims...)
+				w.Await(policyAsWanted("t"))
 			})
 		}
 	}

@@ -30,7 +30,8 @@ var faults = []struct {
 func TestOneFaultAtAnyWriteOfTwoClaimsChangesNothing(t *testing.T) {
 	writes := 0
 	if !t.Run("without a fault", func(t *testing.T) {
-		_, c := twoClaims(t, nil)
+		w, c := twoClaims(t, nil)
+		w.Await(c.Wrote("event", "event", 2))
 		c.Stop()
 		writes = len(c.Wire.Writes())
 	}) {

@@ -193,7 +193,7 @@ func TestABurstNeedsFewReadsToProveThatItIsFresh(t *testing.T) {
 	w.Create(world.Template("t"), world.Recreating(world.Pool("p", int32(burst))))
 	// Nothing is left to write but the pool's status, whose pause never ends here.
 	w.Await(world.All(world.Full("p", burst), world.Reported, c.Wrote("template", "label", 1), c.Settled()))
-	wrote := c.Counts()
+	wrote, before := c.Counts(), answered(c)
 	names, claims := []string{}, []metav1.Object{}
 	for i := range burst {
 		names = append(names, fmt.Sprint("a", i))
@@ -205,6 +205,7 @@ func TestABurstNeedsFewReadsToProveThatItIsFresh(t *testing.T) {
 	t.Logf("%d reads for %d claims, %d at once", reads, burst, atOnce)
 	NewWithT(t).Expect(atOnce).To(Equal(2), "one pair at a time")
 	NewWithT(t).Expect(reads).To(BeNumerically("<", burst), "each pair proves more than one claim")
+	w.Await(spent(c, before+burst*len(nine)))
 	c.Stop()
 	count(t, c.Counts().Less(wrote), bill{burst, nine, time.Since(begun)})
 }

@@ -27,18 +27,31 @@ var rules = []rule{
 	{"apply knows neither watch nor cmd", "./apply", within("watch", "cmd")},
 	{"watch does not know cmd", "./watch/...", within("cmd")},
 	{"view imports nothing of watch", "./watch/view", watchBut("view")},
-	{"memory imports nothing of watch", "./watch/memory", watchBut("memory")},
+	{"memory imports view alone", "./watch/memory", watchBut("memory", "view")},
 	{"store imports view alone", "./watch/store", watchBut("store", "view")},
 	{"shelf imports view, store and memory alone", "./watch/shelf", watchBut("shelf", "view", "store", "memory")},
+	{"measure imports view, store, memory and shelf alone", "./watch/measure", watchBut("measure", "view", "store", "memory", "shelf")},
 	{"loop imports no kind, no store and no shelf, only view", "./watch/loop", watchBut("loop", "view")},
 	{"claims import no other kind", "./watch/claim", watchBut("claim", "view", "store", "memory", "shelf", "loop")},
 	{"sandboxes import no other kind", "./watch/sandbox", watchBut("sandbox", "view", "store", "memory", "shelf", "loop")},
 	{"pools import no other kind", "./watch/pool", watchBut("pool", "view", "store", "memory", "shelf", "loop")},
 	{"templates import no other kind", "./watch/template", watchBut("template", "view", "store", "memory", "shelf", "loop")},
 	{
+		"states knows no traces", "./states/...",
+		func(path string, _ bool) bool { return strings.HasPrefix(path, "go.opentelemetry.io/") },
+	},
+	{"apply makes spans by the API of OpenTelemetry alone", "./apply", exporting},
+	{"watch makes spans by the API of OpenTelemetry alone", "./watch/...", exporting},
+	{
 		"controller-runtime stays in test", "./...",
 		func(path string, _ bool) bool { return strings.HasPrefix(path, "sigs.k8s.io/controller-runtime") },
 	},
+}
+
+// exporting means what keeps and sends spans: that is wired in cmd.
+func exporting(path string, _ bool) bool {
+	return slices.ContainsFunc([]string{"go.opentelemetry.io/otel/sdk", "go.opentelemetry.io/otel/exporters", "google.golang.org/grpc"},
+		func(of string) bool { return path == of || strings.HasPrefix(path, of+"/") })
 }
 
 // A rule is a sentence about what some packages depend on.

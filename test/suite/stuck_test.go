@@ -77,7 +77,7 @@ func TestANodeThatIsAwayForTooLongCostsAPoolAQuarterAndTheOthersComeBack(t *test
 	var at clock
 	c := w.Controller(at.keep)
 	w.Create(world.Template("t"), world.Pool("p", 8))
-	w.Await(world.Full("p", 8))
+	w.Await(world.Converged("p", 8)) // the pool says 8 before it says 0 again
 	before := w.Members("p")
 	w.Kubelet.Linger()
 	for _, pod := range before {

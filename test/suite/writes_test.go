@@ -63,7 +63,7 @@ func TestAWarmClaimCostsSevenWritesAndNineWithAnnotationsAndEvent(t *testing.T) 
 					w.Delete(w.Claims(), name)
 				}
 			}
-			w.Await(world.Counted("p", 5))
+			w.Await(world.Counted("p", 5), spent(c, total(full(5))+n*len(row.cost)))
 			c.Stop() // the last answer is counted by then
 			count(t, c.Counts().Less(full(5)), bill{n, row.cost, time.Since(begun)})
 		})
@@ -72,11 +72,31 @@ func TestAWarmClaimCostsSevenWritesAndNineWithAnnotationsAndEvent(t *testing.T) 
 
 // full is what it costs to fill a pool for the first time, its status apart.
 func full(n int) world.Counts {
-	filled := world.Counts{{Manager: "kiln-template", Kind: "template", Edge: "label", Result: "ok"}: 1}
+	filled := world.Counts{
+		{Manager: "kiln-template", Kind: "template", Edge: "label", Result: "ok"}: 1,
+		{Manager: "kiln-template", Kind: "policy", Edge: "create", Result: "ok"}:  1,
+	}
 	for _, k := range member {
 		filled[k] = n
 	}
 	return filled
+}
+
+func total(c world.Counts) int { return c.Sum(func(world.Counter) bool { return true }) }
+
+// spent holds when a controller has had answers to a number of writes, those of pools'
+// statuses apart. One that is told to stop leaves what nobody waits for to the next.
+func spent(c *kit.Controller, n int) world.Condition {
+	return func(*world.Snapshot) error {
+		if got := answered(c); got < n {
+			return fmt.Errorf("%d writes were answered, not yet %d", got, n)
+		}
+		return nil
+	}
+}
+
+func answered(c *kit.Controller) int {
+	return len(slices.DeleteFunc(c.Wire.Writes(), func(one kit.Write) bool { return one.Kind == "poolstatus" || one.Ended == 0 }))
 }
 
 // A bill is what a number of claims, or of whatever else, should cost: each of these
@@ -201,7 +221,7 @@ func TestAMemberIsReplacedWithSevenWritesAndNoneInVain(t *testing.T) {
 			w.Create(world.Template("t"), pool)
 			w.Await(world.Full("p", n))
 			now := w.ChangeTemplate("t", "image:2")
-			w.Await(world.All(world.Full("p", n), renewed(now, n)))
+			w.Await(world.All(world.Full("p", n), renewed(now, n)), spent(c, total(full(n))+n*len(replaced)))
 			c.Stop() // the last answer is counted by then
 			count(t, c.Counts().Less(full(n)), bill{n, replaced, time.Since(begun)})
 		})
