@@ -1,19 +1,15 @@
-// Package bench measures Kiln as it is deployed, on a whole control plane: how
-// long a claim takes from its creation to Ready, as a watch shows it. Figures of
-// two versions compare only within one run on one machine.
-package bench
+// The Go benchmarks of Kiln as it is deployed, on a whole control plane: how long a
+// claim takes from its creation to Ready, as a watch shows it. Figures of two versions
+// compare only within one run on one machine.
+package main
 
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
-	"os"
-	"os/signal"
 	"slices"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -35,32 +31,17 @@ import (
 const ns = metav1.NamespaceDefault
 
 var (
-	ctx  context.Context
-	kiln *client.Clients
+	ctx   context.Context
+	kiln  *client.Clients
+	plane *cluster.Cluster
 )
 
 func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
+	stage.TestMain("bench", func(ctx context.Context, dir string) (int, error) { return runAll(ctx, dir, m) })
 }
 
-func run(m *testing.M) (code int, err error) {
-	flag.Parse()
-	if flag.Lookup("test.bench").Value.String() == "" {
-		return m.Run(), nil // nothing here but benchmarks
-	}
-	var cancel context.CancelFunc
-	ctx, cancel = signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer cancel()
-	dir, err := os.MkdirTemp("", "kiln-bench-")
-	if err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+func runAll(started context.Context, dir string, m *testing.M) (code int, err error) {
+	ctx = started
 	binary, err := stage.Build(ctx, dir)
 	if err != nil {
 		return 1, err
@@ -70,6 +51,7 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, c.Stop()) }()
+	plane = c
 	if _, err := (stage.Kiln{Name: "kiln", Binary: binary}).Run(ctx, c); err != nil {
 		return 1, err
 	}
