@@ -13,25 +13,17 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
+	"strings"
 
 	"github.com/kiln-sandbox/kiln/test/cluster"
+	"github.com/kiln-sandbox/kiln/test/stage"
 )
 
 func main() { os.Exit(run()) }
 
-// An interrupt is the signal that ended the demo early.
-type interrupt struct{ syscall.Signal }
-
-func (i interrupt) Error() string { return i.String() }
-
 func run() int {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	defer cancel(nil)
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	go func() { cancel(interrupt{(<-signals).(syscall.Signal)}) }()
+	ctx, cancel := stage.Interruptible(context.Background())
+	defer cancel()
 
 	logs, err := os.MkdirTemp("", "kiln-demo-logs-")
 	if err != nil {
@@ -40,12 +32,14 @@ func run() int {
 	}
 	summary, err := play(ctx, logs)
 
-	var by interrupt
+	by, interrupted := stage.Interrupted(ctx)
 	switch {
-	case errors.As(context.Cause(ctx), &by) && !kept(summary):
+	case interrupted && !kept(summary):
 		fmt.Fprintln(os.Stderr, "\ndemo: ended early:", err)
 		os.RemoveAll(logs)
-		return 128 + int(by.Signal)
+		return by.Code()
+	case err != nil && summary != "": // the story was told, and ended as promised
+		fmt.Fprintln(os.Stderr, overdue(err))
 	case err != nil:
 		fmt.Fprintf(os.Stderr, "\ndemo: FAILED: %v\ndemo: the logs are in %s\n", err, logs)
 		return 1
@@ -58,13 +52,18 @@ func run() int {
 	return 0
 }
 
+// overdue says in one line that the control plane did not stop by itself.
+func overdue(err error) string {
+	return "demo: the control plane did not stop in time: " + strings.ReplaceAll(err.Error(), "\n", "; ")
+}
+
 // kept reports whether a story that was told to its end stood open for Ctrl-C.
 func kept(summary string) bool { return summary != "" && keep() }
 
 func keep() bool { k := os.Getenv("KEEP"); return k != "" && k != "0" }
 
 // play sets the stage, tells the story and clears the stage. It returns the
-// story's last line.
+// story's last line, also when only the stage could not be cleared.
 func play(ctx context.Context, logs string) (summary string, err error) {
 	heading("A control plane")
 	c, err := cluster.Start(ctx, cluster.Options{
@@ -77,15 +76,8 @@ func play(ctx context.Context, logs string) (summary string, err error) {
 	defer func() { err = errors.Join(err, c.Stop()) }()
 
 	// A component that dies ends the story with what it had to say.
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go func() {
-		select {
-		case err := <-c.Broken():
-			cancel(err)
-		case <-ctx.Done():
-		}
-	}()
+	ctx, cancel := c.While(ctx)
+	defer cancel()
 	s, err := newStory(ctx, c)
 	if err != nil {
 		return "", because(ctx, err)
@@ -101,8 +93,8 @@ func play(ctx context.Context, logs string) (summary string, err error) {
 		fmt.Printf("\nThe cluster stays up. In another terminal:\n\n  export KUBECONFIG=%s\n  %s get sandboxclaims\n\nCtrl-C ends it.\n",
 			c.KubeconfigPath, c.Kubectl)
 		<-ctx.Done()
-		if cause := context.Cause(ctx); !errors.As(cause, new(interrupt)) {
-			return "", cause
+		if _, ok := stage.Interrupted(ctx); !ok {
+			return "", context.Cause(ctx)
 		}
 		fmt.Println()
 	}

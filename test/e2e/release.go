@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kiln-sandbox/kiln/test/world"
+)
+
+// The release and what it runs.
+const (
+	release    = "kiln"
+	deployment = "agent-sandbox-controller"
+	patience   = "--timeout=3m" // of helm
+)
+
+// flag is what an upgrade changes.
+const (
+	flagValue = "controller.claimMaxWait=7s"
+	flag      = "--claim-max-wait=7s"
+)
+
+// release runs helm, and returns when what it has changed is ready.
+func (s *stand) release(ctx context.Context, verb string, args ...string) error {
+	_, err := s.tool(ctx, s.helm, "", append([]string{verb, release}, append(args, "-n", home, "--wait", patience)...)...)
+	return err
+}
+
+// install installs the chart as it is in the repository.
+func (s *stand) install(ctx context.Context, args ...string) error {
+	return s.release(ctx, "install", append([]string{"helm/kiln"}, args...)...)
+}
+
+// installation shows that the chart needs no values, and no more rights than the strictest
+// profile leaves it.
+func (s *stand) installation(watching context.Context) []proof {
+	return []proof{
+		{"helm installs the chart where Pod Security \"restricted\" is enforced", func(ctx context.Context) error {
+			if err := s.admit(ctx, home, "restricted"); err != nil {
+				return err
+			}
+			if err := s.install(ctx); err != nil {
+				return err
+			}
+			return s.runs(ctx, 2, func(string) error { return nil })
+		}},
+		{"the namespace of the sandboxes enforces it, too", func(ctx context.Context) error {
+			if err := s.admit(ctx, claiming, "restricted"); err != nil {
+				return err
+			}
+			_, err := s.watch(watching, claiming)
+			return err
+		}},
+	}
+}
+
+// runs checks that the release has a number of pods, all ready, with the arguments that it
+// should have.
+func (s *stand) runs(ctx context.Context, replicas int, judge func(args string) error) error {
+	if _, err := s.kubectl(ctx, "-n", home, "rollout", "status", "deployment/"+deployment, patience); err != nil {
+		return err
+	}
+	d, err := s.clients.Core.AppsV1().Deployments(home).Get(ctx, deployment, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if int(d.Status.ReadyReplicas) != replicas || int(d.Status.UpdatedReplicas) != replicas {
+		return fmt.Errorf("the Deployment says %+v, and should have %d pods", d.Status, replicas)
+	}
+	return judge(strings.Join(d.Spec.Template.Spec.Containers[0].Args, " "))
+}
+
+// changes shows what becomes of sandboxes when the release changes, and goes.
+func (s *stand) changes() []proof {
+	t := s.tenants[claiming]
+	return []proof{
+		{"an upgrade changes a flag, and claim after claim is served meanwhile", func(ctx context.Context) error {
+			err := t.serveWhile(ctx, "upgrade", func() error { return s.release(ctx, "upgrade", "helm/kiln", "--set", flagValue) })
+			return errors.Join(err, s.runs(ctx, 2, func(args string) error {
+				if !strings.Contains(args, flag) {
+					return fmt.Errorf("it runs with %s", args)
+				}
+				return nil
+			}))
+		}},
+		{"a rollback takes it back, and claim after claim is served meanwhile", func(ctx context.Context) error {
+			err := t.serveWhile(ctx, "rollback", func() error { return s.release(ctx, "rollback", "1") })
+			return errors.Join(err, s.runs(ctx, 2, func(args string) error {
+				if strings.Contains(args, flag) {
+					return fmt.Errorf("it runs with %s", args)
+				}
+				return nil
+			}))
+		}},
+		{"the release is uninstalled, and every sandbox runs on", func(ctx context.Context) error {
+			if err := s.release(ctx, "uninstall"); err != nil {
+				return err
+			}
+			_, err := s.kubectl(ctx, "-n", home, "wait", "pod", "-l", "app="+deployment, "--for=delete", patience)
+			return err
+		}},
+	}
+}
+
+// serveWhile has one claim after the other served until something has been done, and at least
+// one.
+func (t *tenant) serveWhile(ctx context.Context, name string, do func() error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	for i := 1; ; i++ {
+		if err := t.serve(ctx, fmt.Sprintf("%s-%d", name, i)); err != nil {
+			return err
+		}
+		select {
+		case err := <-done:
+			if err == nil {
+				t.stand.remark = fmt.Sprintf(" (%d)", i)
+			}
+			return err
+		default:
+		}
+	}
+}
+
+// serve makes a claim, and deletes it when it was served.
+func (t *tenant) serve(ctx context.Context, claim string) error {
+	if err := t.claim(ctx, claim, "warm"); err != nil {
+		return err
+	}
+	if err := t.Wait(ctx, world.Bound(claim)); err != nil {
+		return err
+	}
+	return t.give(ctx, claim)
+}
+
+// give deletes claims, and returns when they and all they had are gone.
+func (t *tenant) give(ctx context.Context, claims ...string) error {
+	var gone []world.Condition
+	t.Look(func(now *world.Snapshot) {
+		for _, claim := range claims {
+			name := now.SandboxOf(claim)
+			gone = append(gone, world.Deleted(now.Claims[claim]), world.Deleted(now.Sandboxes[name]), world.Deleted(now.Pods[name]))
+		}
+	})
+	if _, err := t.kubectl(ctx, append([]string{"delete", "sandboxclaims", "--wait=false"}, claims...)...); err != nil {
+		return err
+	}
+	return t.Wait(ctx, world.All(gone...))
+}
