@@ -182,11 +182,16 @@ func (a *Applier) AdoptPod(ctx context.Context, s *agents.Sandbox, pod *corev1.P
 	})
 }
 
-// DeletePod deletes the pod of a sandbox, as it was seen.
-func (a *Applier) DeletePod(ctx context.Context, s *agents.Sandbox, pod *corev1.Pod) error {
+// DeletePod deletes the pod of a sandbox, as it was seen. It returns the pod as it is
+// while the kubelet ends it, or nil if nobody has to end it and it is gone.
+func (a *Applier) DeletePod(ctx context.Context, s *agents.Sandbox, pod *corev1.Pod) (*corev1.Pod, error) {
 	w := write{class: launchClass(s), manager: states.PodManager, kind: "pod", edge: "delete", key: keyOf(pod), pool: PoolOf(s), seen: pod.ResourceVersion}
-	_, err := send(ctx, a, w, func(ctx context.Context, c *client.Connection) (struct{}, error) {
-		return struct{}{}, c.Core.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, deletion(pod))
+	return send(ctx, a, w, func(ctx context.Context, c *client.Connection) (*corev1.Pod, error) {
+		options, got := deletion(pod), &corev1.Pod{} // the typed client drops the answer
+		err := c.Core.CoreV1().RESTClient().Delete().Namespace(pod.Namespace).Resource("pods").Name(pod.Name).Body(&options).Do(ctx).Into(got)
+		if err != nil || got.DeletionTimestamp == nil {
+			return nil, err
+		}
+		return got, nil
 	})
-	return err
 }

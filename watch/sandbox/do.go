@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/kiln-sandbox/kiln/apply"
 	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
@@ -149,12 +148,12 @@ func (l *Sandboxes) keepPod(ctx context.Context, s Snapshot, d states.Decision) 
 	case d.Act == states.Create:
 		return known, l.createPod(ctx, s)
 	case d.Act == states.Delete:
-		err := l.Writer.DeletePod(ctx, s.sandbox, pod)
-		if err == nil {
-			known.deleted = append(slices.Clone(known.deleted), pod.UID)
+		got, err := l.Writer.DeletePod(ctx, s.sandbox, pod)
+		if err == nil && got == nil {
+			l.Stores.Pods.MarkDeleted(pod)
 			return known, nil
 		}
-		return known, l.Stores.Pods.Settle(ctx, pod, nil, err)
+		return known, l.Stores.Pods.Settle(ctx, pod, got, err)
 	case d.Reason == states.ReasonPodAdoptable:
 		return known, l.adoptPod(ctx, s)
 	default:

@@ -201,6 +201,31 @@ func TestARetiredSandboxGoesAfterItsPodsState(t *testing.T) {
 	w.g.Expect(ok).To(BeFalse())
 }
 
+// The sandbox's own watch may be ahead of its pod's: the next step begins before that
+// shows what the last one has deleted.
+func TestAPodIsDeletedOnceHoweverLateItsWatchIs(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		w := aWorld(t, aSandbox(suspend), running(carries(states.Bound)))
+		r := w.writing()
+		if w.Writer = r; gone {
+			w.Writer = ending{r}
+		}
+		for range 2 {
+			w.g.Expect(loop.Step(t.Context(), w.Sandboxes, key)).To(Equal(loop.Result{}))
+		}
+		w.g.Expect(r.deleted).To(Equal([]string{"pod s"}))
+		w.g.Expect(r.status.Conditions).To(ContainElement(HaveField("Message", map[bool]string{false: "Sandbox is suspending", true: "Sandbox is suspended"}[gone])))
+	}
+}
+
+// ending is a writer whose server keeps no pod that was deleted: none of them runs.
+type ending struct{ *recorder }
+
+func (r ending) DeletePod(ctx context.Context, b *agents.Sandbox, p *corev1.Pod) (*corev1.Pod, error) {
+	_, err := r.recorder.DeletePod(ctx, b, p)
+	return nil, err
+}
+
 func TestASandboxThatIsNoMemberIsNobodysToRetire(t *testing.T) {
 	w := aWorld(t, aSandbox(ofClaim), aClaim(bound), running(carries(states.Bound)))
 	w.writing()

@@ -99,7 +99,7 @@ func TestWhatIsGatheredOfASandbox(t *testing.T) {
 		{"a pod that may be adopted, and a sandbox that is a pool's", []metav1.Object{aSandbox(ofPool), aPool(), running(adoptable)}, learned{}, but(func(f *states.SandboxFacts) {
 			f.Holder, f.Warm, f.Pod, f.Readiness = states.HolderPool, true, states.PodForeign, states.ReasonPodForeign
 		})},
-		{"a pod that this step has deleted", []metav1.Object{aSandbox(suspend), running()}, learned{deleted: []types.UID{"pod-uid"}}, but(func(f *states.SandboxFacts) {
+		{"a pod that is being deleted", []metav1.Object{aSandbox(suspend), running(deleted)}, learned{}, but(func(f *states.SandboxFacts) {
 			f.Suspended, f.Pod, f.Readiness = true, states.PodTerminating, states.ReasonSuspending
 		})},
 		{"one that will end", []metav1.Object{aSandbox(ends(noon.Add(time.Minute)))}, learned{}, but(func(f *states.SandboxFacts) { f.ExpiresIn = time.Minute })},

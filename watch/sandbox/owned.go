@@ -44,11 +44,10 @@ type service struct {
 
 // pods looks at the pods of a sandbox. Of several none is preferred, but when the
 // sandbox's time is over they all go, one after the other.
-func (l *Sandboxes) pods(b *agents.Sandbox, known learned, over bool) pods {
+func (l *Sandboxes) pods(b *agents.Sandbox, over bool) pods {
 	owned := l.Stores.Pods.By(store.ByOwner, store.ID(b))
 	p := pods{count: len(owned)}
-	ends := func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil || slices.Contains(known.deleted, p.UID) }
-	runs := slices.IndexFunc(owned, func(p *corev1.Pod) bool { return !ends(p) })
+	runs := slices.IndexFunc(owned, func(p *corev1.Pod) bool { return p.DeletionTimestamp == nil })
 	switch {
 	case over && runs >= 0:
 		p.pod = owned[runs]
@@ -60,9 +59,7 @@ func (l *Sandboxes) pods(b *agents.Sandbox, known learned, over bool) pods {
 		p.pod = newest(l.Stores.Pods, view.KeyOf(b))
 	}
 	if p.pod != nil {
-		if p.is = view.Pod(p.pod, b); slices.Contains(known.deleted, p.pod.UID) {
-			p.is = states.PodTerminating // the watch does not show it yet
-		}
+		p.is = view.Pod(p.pod, b)
 		p.facts = view.PodFacts(p.pod, p.is)
 	}
 	p.facts.View = p.is

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kiln-sandbox/kiln/apply"
 	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
@@ -27,7 +26,7 @@ type Writer interface {
 	AdoptPod(context.Context, *agents.Sandbox, *corev1.Pod) (*corev1.Pod, error)
 	MovePod(context.Context, apply.PodMove) (*corev1.Pod, error)
 	SyncPod(context.Context, apply.PodMove, states.State) (*corev1.Pod, error)
-	DeletePod(context.Context, *agents.Sandbox, *corev1.Pod) error
+	DeletePod(context.Context, *agents.Sandbox, *corev1.Pod) (*corev1.Pod, error)
 	CreateService(context.Context, *agents.Sandbox) (*corev1.Service, error)
 	SyncService(context.Context, *agents.Sandbox, *corev1.Service) (*corev1.Service, error)
 	DeleteService(context.Context, *corev1.Service) error
@@ -92,9 +91,7 @@ type learned struct {
 	loan     states.Loan
 	// refusal is why something could not be written, in the words of who refused it.
 	refusal refusal
-	// deleted are the pods that this step has deleted, and syncs is how often it has
-	// brought something in line.
-	deleted  []types.UID
+	// syncs is how often this step has brought something in line.
 	syncs    int
 	reported states.Reason
 }
@@ -106,7 +103,7 @@ func (l *Sandboxes) Observe(key view.Key, known learned) Snapshot {
 		return Snapshot{key: key, Facts: states.SandboxFacts{Gone: true}}
 	}
 	over, in := l.expiry(b)
-	s := Snapshot{key: key, learned: known, sandbox: b, pods: l.pods(b, known, over)}
+	s := Snapshot{key: key, learned: known, sandbox: b, pods: l.pods(b, over)}
 	v := view.Sandbox(b)
 	claim, is := l.claim(b, v, known)
 	s.claim = claim

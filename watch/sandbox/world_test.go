@@ -222,9 +222,10 @@ func (r *recorder) CreatePod(context.Context, *agents.Sandbox) (*corev1.Pod, err
 
 func (r *recorder) DeleteSandbox(context.Context, *agents.Sandbox) error { return r.err }
 
-func (r *recorder) DeletePod(_ context.Context, _ *agents.Sandbox, p *corev1.Pod) error {
-	r.deleted = append(r.deleted, "pod "+p.Name)
-	return r.err
+func (r *recorder) DeletePod(_ context.Context, _ *agents.Sandbox, p *corev1.Pod) (*corev1.Pod, error) {
+	got := p.DeepCopy()
+	r.deleted, got.ResourceVersion, got.DeletionTimestamp = append(r.deleted, "pod "+p.Name), later(p.ResourceVersion), &noon
+	return got, r.err
 }
 
 func (r *recorder) DeleteService(_ context.Context, is *corev1.Service) error {
