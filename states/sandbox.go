@@ -93,8 +93,8 @@ func ReadinessOf(f PodFacts) Reason {
 	return ReasonPodUnready
 }
 
-// How long the not-ready status of a new sandbox stays unwritten. A launch that
-// goes well is over by then and costs one status write. Nobody waits for a pool
+// How long a launch may take until it is told. The not-ready status of a new sandbox
+// stays unwritten: a launch that goes well is over by then and costs one status write. Nobody waits for a pool
 // member's status: until a claim has it, its pod's state and the pool's counts say
 // how it is.
 const (
@@ -113,6 +113,16 @@ func StatusDelayOf(f PodFacts, holder Holder, reported bool, age time.Duration) 
 		return 0
 	case holder == HolderPool:
 		return max(MemberDelay-age, 0)
+	}
+	return max(LaunchDelay-age, 0)
+}
+
+// SyncDelayOf is how long the metadata of a pod of an age may stay as it is. While a pod
+// is launched the scheduler and the kubelet write it, and a write beside theirs would be
+// lost; its next move brings the metadata with it.
+func SyncDelayOf(pod PodView, state State, age time.Duration) time.Duration {
+	if pod != PodStarting || state != Warming {
+		return 0
 	}
 	return max(LaunchDelay-age, 0)
 }
@@ -200,6 +210,8 @@ type SandboxFacts struct {
 	State State
 	// Drifted: that pod's labels or annotations are not what they should be.
 	Drifted bool
+	// SyncDelay is how long they shall still stay so.
+	SyncDelay time.Duration
 	// Readiness is how ready it is, in one reason: what its status has to say.
 	Readiness Reason
 	// Reported is the readiness of the last report that this step knows its status
@@ -404,10 +416,13 @@ func (f SandboxFacts) following() bool {
 // settle brings the metadata of a pod in line whose state is right. Of a pod that
 // terminates, or that nobody holds any more, it does not matter.
 func (f SandboxFacts) settle() Decision {
-	if f.Drifted && f.runs() && f.Holder != HolderGone {
-		return part(Sync, PartPod, ReasonMetadataDiffers)
+	switch {
+	case !f.Drifted || !f.runs() || f.Holder == HolderGone:
+		return f.end(f.Readiness)
+	case f.SyncDelay > 0:
+		return f.end(f.Readiness).in(f.SyncDelay)
 	}
-	return f.end(f.Readiness)
+	return part(Sync, PartPod, ReasonMetadataDiffers)
 }
 
 // hand moves the pod of a claim's sandbox. Its state rests while the step that

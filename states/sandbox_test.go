@@ -17,13 +17,14 @@ var beside = []SandboxFacts{
 	{Suspended: true}, {Suspended: true, Blocked: true}, {Suspended: true, Volumes: UpkeepCreate, Service: UpkeepSync},
 	{Expired: true}, {Expired: true, Ephemeral: true, Service: UpkeepDelete}, {Expired: true, Suspended: true},
 	{ExpiresIn: 2 * time.Second}, {Volumes: UpkeepCreate}, {Volumes: UpkeepSync, Service: UpkeepCreate},
-	{Service: UpkeepCreate, ExpiresIn: time.Hour}, {Service: UpkeepSync}, {Service: UpkeepDelete}, {Drifted: true},
+	{Service: UpkeepCreate, ExpiresIn: time.Hour}, {Service: UpkeepSync}, {Service: UpkeepDelete}, {Drifted: true}, {Drifted: true, SyncDelay: time.Second},
 }
 
 // with are the facts of a sandbox and what there is to do beside.
 func (f SandboxFacts) with(more SandboxFacts) SandboxFacts {
 	f.Suspended, f.Expired, f.Ephemeral, f.ExpiresIn = more.Suspended, more.Expired, more.Ephemeral, more.ExpiresIn
 	f.Volumes, f.Service, f.Drifted, f.Blocked = more.Volumes, more.Service, more.Drifted, f.Blocked || more.Blocked
+	f.SyncDelay = more.SyncDelay
 	f.Readiness = ReadinessOf(PodFacts{View: f.Pod, Phase: PodPhaseRunning, Problem: f.Blocked, Suspended: f.Suspended, Expired: f.Expired})
 	if f.Reported != "" {
 		f.Reported = f.Readiness
@@ -267,11 +268,20 @@ func TestWhatNoSandboxEverDoes(t *testing.T) {
 		"a pod that is delayed is looked after in time": func(f SandboxFacts, d Decision) bool {
 			return !f.lacksPod() || f.Unprotected || !d.Ends() || d.After > 0 && d.After <= f.PodDelay
 		},
+		"no pod's metadata is written before its delay is over": func(f SandboxFacts, d Decision) bool {
+			return d.Reason != ReasonMetadataDiffers || f.SyncDelay <= 0
+		},
+		"metadata whose delay is not over is looked after in time": func(f SandboxFacts, d Decision) bool {
+			now := f
+			now.SyncDelay = 0
+			return StepSandbox(now).Reason != ReasonMetadataDiffers || f.SyncDelay <= 0 || d.After > 0 && d.After <= f.SyncDelay
+		},
 		"a sandbox that will end is looked at in time": func(f SandboxFacts, d Decision) bool {
 			return f.Holder == HolderEnded || !f.lives() || f.ExpiresIn == 0 || !d.Ends() || d.After > 0 && d.After <= f.ExpiresIn
 		},
-		"nobody looks again but for a status, a pod or an end that is still to come": func(f SandboxFacts, d Decision) bool {
-			return d.After == 0 || d.After == f.ExpiresIn || f.reports() && d.After == f.StatusDelay || f.lacksPod() && d.After == f.PodDelay
+		"nobody looks again but for a status, a pod, its metadata or an end that is still to come": func(f SandboxFacts, d Decision) bool {
+			return d.After == 0 || d.After == f.ExpiresIn || f.reports() && d.After == f.StatusDelay || f.lacksPod() && d.After == f.PodDelay ||
+				f.Drifted && d.After == f.SyncDelay
 		},
 	}
 	wrong := map[string]string{}
@@ -415,6 +425,8 @@ func TestStepSandbox(t *testing.T) {
 		{name: "a pod whose labels drifted is mended", facts: users(Bound, PodReady).with(SandboxFacts{Drifted: true}), act: Sync, why: ReasonMetadataDiffers, part: PartPod},
 		{name: "a free pod's labels are mended too", facts: member(Ready, PodReady).with(SandboxFacts{Drifted: true}), act: Sync, why: ReasonMetadataDiffers, part: PartPod},
 		{name: "a move mends the labels with it", facts: member(Warming, PodReady).with(SandboxFacts{Drifted: true}), act: Move, event: EventWarmed, why: ReasonFree},
+		{name: "the labels of a pod that is launched wait", facts: users(Warming, PodStarting).with(SandboxFacts{Drifted: true, SyncDelay: time.Second}), why: ReasonPodUnready, after: time.Second},
+		{name: "the labels of a pod whose launch takes long are mended", facts: users(Warming, PodStarting).with(SandboxFacts{Drifted: true}), act: Sync, why: ReasonMetadataDiffers, part: PartPod},
 		{name: "the labels of a pod that terminates do not matter", facts: users(Bound, PodTerminating).with(SandboxFacts{Drifted: true}), why: ReasonPodTerminating},
 		{name: "the labels of a pod whose claim does not know are left alone", facts: member(Binding, PodReady).heldBy(HolderClaim).with(SandboxFacts{Drifted: true}), why: ReasonPodReady},
 
@@ -512,5 +524,22 @@ func TestHowLongAStatusMayStayAsItIs(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			NewWithT(t).Expect(StatusDelayOf(row.is, row.holder, row.reported, row.age)).To(Equal(row.want))
 		})
+	}
+}
+
+func TestTheMetadataOfAPodIsLeftAloneWhileItIsLaunched(t *testing.T) {
+	for _, row := range []struct {
+		pod   PodView
+		state State
+		age   time.Duration
+		want  time.Duration
+	}{
+		{PodStarting, Warming, time.Second, LaunchDelay - time.Second},
+		{PodStarting, Warming, LaunchDelay, 0},
+		{PodStarting, Warming, time.Hour, 0},
+		{PodStarting, Bound, time.Second, 0},
+		{PodReady, Warming, time.Second, 0},
+	} {
+		NewWithT(t).Expect(SyncDelayOf(row.pod, row.state, row.age)).To(Equal(row.want), "%+v", row)
 	}
 }

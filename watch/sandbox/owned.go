@@ -102,6 +102,9 @@ func (l *Sandboxes) owned(s *Snapshot) {
 	}
 	told := f.Holder != states.HolderClaim || f.ClaimKnows
 	owns := f.Pod == states.PodStarting || f.Pod == states.PodReady
+	if p := s.pods.pod; p != nil {
+		f.SyncDelay = states.SyncDelayOf(f.Pod, f.State, l.Now().Sub(p.CreationTimestamp.Time))
+	}
 	f.Drifted = l.Drifted != nil && told && owns && s.syncs < apply.MostSyncs && l.Drifted(l.move(*s, states.Decision{}), f.Stays())
 }
 
