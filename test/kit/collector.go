@@ -46,7 +46,7 @@ func (c *Collector) set(paused bool) {
 	c.mu.Lock()
 	c.paused = paused
 	c.mu.Unlock()
-	c.w.Look(func(s *world.Snapshot) {
+	c.w.Recorder.Look(func(s *world.Snapshot) {
 		for uid := range s.Deleted {
 			c.queue.Add(uid)
 		}
@@ -61,7 +61,7 @@ func (c *Collector) step(ctx context.Context, owner types.UID) error {
 	paused := c.paused
 	c.mu.Unlock()
 	var orphans []metav1.Object
-	c.w.Look(func(s *world.Snapshot) {
+	c.w.Recorder.Look(func(s *world.Snapshot) {
 		if paused || !s.Deleted[owner] {
 			return
 		}

@@ -103,7 +103,7 @@ func (k *Kubelet) set(change func()) {
 	k.mu.Lock()
 	change()
 	k.mu.Unlock()
-	k.w.Look(func(s *world.Snapshot) {
+	k.w.Recorder.Look(func(s *world.Snapshot) {
 		for name := range s.Pods {
 			k.queue.Add(name)
 		}
@@ -139,7 +139,7 @@ func work[T comparable](ctx context.Context, queue workqueue.TypedRateLimitingIn
 // step brings a pod one request further.
 func (k *Kubelet) step(ctx context.Context, name string) error {
 	var pod *corev1.Pod
-	k.w.Look(func(s *world.Snapshot) { pod = s.Pods[name] })
+	k.w.Recorder.Look(func(s *world.Snapshot) { pod = s.Pods[name] })
 	switch {
 	case pod == nil:
 		return nil

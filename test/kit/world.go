@@ -92,14 +92,14 @@ func (w *World) end() {
 	}
 	if w.t.Failed() {
 		w.t.Logf("the log of the controllers:\n%s", w.log)
-		w.t.Logf("what happened:\n%s", world.Text(w.History()))
+		w.t.Logf("what happened:\n%s", world.Text(w.Recorder.History()))
 		for i, c := range own {
 			w.t.Logf("what controller %d wrote:\n%s", i+1, c.Wire)
 		}
 	}
 }
 
-// CatchUp returns when the world has seen all that the server has now.
+// CatchUp returns when the world has seen all that the server has when it is called.
 func (w *World) CatchUp() {
 	w.t.Helper()
 	all, err := w.CaughtUp(w.ctx, server.Clients, w.Namespace)
@@ -146,7 +146,7 @@ func (w *World) Excuse(excuse func(violation string) bool) { w.excuse = excuse }
 
 // Violations are the promises broken here so far.
 func (w *World) Violations() []string {
-	all := world.Violations(w.History(), w.deletions())
+	all := world.Violations(w.Recorder.History(), w.deletions())
 	if w.excuse != nil {
 		all = slices.DeleteFunc(all, w.excuse)
 	}
@@ -180,26 +180,56 @@ func (w *World) Await(conditions ...world.Condition) {
 	}
 }
 
-// Pod is a pod as it was last seen. Each of these waits for what no watch has shown yet:
-// one may be slower than another.
+// Each kind has a watch of its own, and one may be slower than another: a test that has
+// awaited something of one kind catches up before it reads another.
+
+// History is what has happened by now.
+func (w *World) History() []world.Change {
+	w.t.Helper()
+	w.CatchUp()
+	return w.Recorder.History()
+}
+
+// Look shows the world as it is now.
+func (w *World) Look(look func(*world.Snapshot)) {
+	w.t.Helper()
+	w.CatchUp()
+	w.Recorder.Look(look)
+}
+
+// Members are the names of a pool's members now.
+func (w *World) Members(pool string) []string {
+	w.t.Helper()
+	w.CatchUp()
+	return w.Recorder.Members(pool)
+}
+
+// SandboxOf is the sandbox that a claim has now, or nothing.
+func (w *World) SandboxOf(claim string) string {
+	w.t.Helper()
+	w.CatchUp()
+	return w.Recorder.SandboxOf(claim)
+}
+
+// Pod is a pod as it is now; each of these waits for one that is not there yet.
 func (w *World) Pod(name string) *corev1.Pod {
 	w.t.Helper()
 	return shown(w, name, func(s *world.Snapshot) *corev1.Pod { return s.Pods[name] })
 }
 
-// Sandbox is a sandbox as it was last seen.
+// Sandbox is a sandbox as it is now.
 func (w *World) Sandbox(name string) *agents.Sandbox {
 	w.t.Helper()
 	return shown(w, name, func(s *world.Snapshot) *agents.Sandbox { return s.Sandboxes[name] })
 }
 
-// Claim is a claim as it was last seen.
+// Claim is a claim as it is now.
 func (w *World) Claim(name string) *ext.SandboxClaim {
 	w.t.Helper()
 	return shown(w, name, func(s *world.Snapshot) *ext.SandboxClaim { return s.Claims[name] })
 }
 
-// Pool is a pool as it was last seen.
+// Pool is a pool as it is now.
 func (w *World) Pool(name string) *ext.SandboxWarmPool {
 	w.t.Helper()
 	return shown(w, name, func(s *world.Snapshot) *ext.SandboxWarmPool { return s.Pools[name] })
@@ -207,6 +237,7 @@ func (w *World) Pool(name string) *ext.SandboxWarmPool {
 
 func shown[T any](w *World, name string, look func(*world.Snapshot) *T) (o *T) {
 	w.t.Helper()
+	w.CatchUp()
 	w.Await(func(s *world.Snapshot) error {
 		if o = look(s); o == nil {
 			return fmt.Errorf("there is no %T %s", o, name)

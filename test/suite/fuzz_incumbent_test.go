@@ -98,7 +98,7 @@ func (i predecessor) oldest() bool { return i.f.rnd.IntN(3) == 0 }
 func (i predecessor) refill(name string) {
 	pool := i.w.Pool(name)
 	var members int
-	i.w.Look(func(s *world.Snapshot) { members = len(s.Members(name)) })
+	i.w.Recorder.Look(func(s *world.Snapshot) { members = len(s.Members(name)) })
 	if pool.DeletionTimestamp != nil || members > int(i.f.sizes[name]) { // one more than it should have is the next one's to scale down
 		return
 	}
@@ -135,7 +135,7 @@ func (i predecessor) serve() {
 		return
 	}
 	var free []string
-	i.w.Look(func(s *world.Snapshot) {
+	i.w.Recorder.Look(func(s *world.Snapshot) {
 		for _, name := range s.Members(c.Spec.WarmPoolRef.Name) {
 			b, pod := s.Sandboxes[name], s.Pods[name]
 			if b.Labels[apply.LabelPool] != "" && b.DeletionTimestamp == nil && b.Spec.OperatingMode != agents.Suspended && mine(pod, b) && world.IsReady(pod) {
@@ -174,7 +174,7 @@ func (i predecessor) adopt(c *ext.SandboxClaim, b *agents.Sandbox) {
 // launch makes a claim a sandbox of its own, unless something has its name.
 func (i predecessor) launch(c *ext.SandboxClaim) {
 	var taken *agents.Sandbox
-	i.w.Look(func(s *world.Snapshot) { taken = s.Sandboxes[c.Name] })
+	i.w.Recorder.Look(func(s *world.Snapshot) { taken = s.Sandboxes[c.Name] })
 	if taken != nil {
 		return
 	}
@@ -240,7 +240,7 @@ func (i predecessor) rest() {
 		return
 	}
 	var pod *corev1.Pod
-	i.w.Look(func(s *world.Snapshot) { pod = s.Pods[b.Name] })
+	i.w.Recorder.Look(func(s *world.Snapshot) { pod = s.Pods[b.Name] })
 	if !mine(pod, b) {
 		return
 	}
@@ -257,7 +257,7 @@ func (i predecessor) rest() {
 func (i predecessor) report() {
 	for _, name := range slices.Sorted(maps.Keys(i.f.sizes)) {
 		var n int
-		i.w.Look(func(s *world.Snapshot) { n = len(s.Members(name)) })
+		i.w.Recorder.Look(func(s *world.Snapshot) { n = len(s.Members(name)) })
 		p := i.w.Pool(name)
 		i.patch(p, "status", `{"status":{"replicas":%d,"readyReplicas":%d,"selector":"%s=%s","observedGeneration":%d}}`,
 			n, n, apply.LabelPool, apply.Hash(name), p.Generation)
@@ -330,7 +330,7 @@ func (i predecessor) own(o, owner metav1.Object, kind, group string) (oldest boo
 }
 
 func (i predecessor) template() (t *ext.SandboxTemplate) {
-	i.w.Look(func(s *world.Snapshot) { t = s.Templates["t"] })
+	i.w.Recorder.Look(func(s *world.Snapshot) { t = s.Templates["t"] })
 	return t
 }
 

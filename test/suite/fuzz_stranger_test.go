@@ -45,7 +45,7 @@ func (f *fuzz) target(kinds ...string) metav1.Object {
 		from = f.b
 	}
 	var all []metav1.Object
-	from.Look(func(s *world.Snapshot) { all = s.All(kinds[f.rnd.IntN(len(kinds))]) })
+	from.Recorder.Look(func(s *world.Snapshot) { all = s.All(kinds[f.rnd.IntN(len(kinds))]) })
 	return pick(f, byName(all))
 }
 

@@ -179,7 +179,7 @@ func (f *fuzz) live() {
 	case n < 17:
 		f.expire()
 	default:
-		if members := f.a.Members(f.pool()); len(members) > 0 {
+		if members := f.a.Recorder.Members(f.pool()); len(members) > 0 {
 			pod := members[f.rnd.IntN(len(members))]
 			f.a.Delete(f.a.Pods(), pod)
 			f.note(nil, "a: pod %s deleted", pod)
@@ -401,7 +401,7 @@ func (f *fuzz) depart(w *kit.World) {
 }
 
 func (f *fuzz) all(w *kit.World, which func(metav1.Object) bool) (all []metav1.Object) {
-	w.Look(func(s *world.Snapshot) {
+	w.Recorder.Look(func(s *world.Snapshot) {
 		for _, kind := range []string{"claim", "pool", "template", "sandbox", "pod"} {
 			all = append(all, byName(s.All(kind))...)
 		}

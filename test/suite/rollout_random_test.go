@@ -177,7 +177,7 @@ func (r *rollout) retemplate() {
 
 // warm are the free members of the pool.
 func (r *rollout) warm() (pods []string) {
-	r.Look(func(s *world.Snapshot) { pods = s.Free(r.pool) })
+	r.Recorder.Look(func(s *world.Snapshot) { pods = s.Free(r.pool) })
 	return pods
 }
 

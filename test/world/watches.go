@@ -2,6 +2,7 @@ package world
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -48,18 +49,17 @@ func (r *Recorder) Watch(ctx context.Context, c Clients, namespace string) (ende
 // CaughtUp returns the condition that the recorder has seen all that the server
 // has now.
 func (r *Recorder) CaughtUp(ctx context.Context, c Clients, namespace string) (Condition, error) {
-	var all []Condition
-	for _, one := range []func() (Condition, error){
+	kinds := []func() (Condition, error){
 		seen(ctx, "pod", c.Core.CoreV1().Pods(namespace)), seen(ctx, "sandbox", c.Kiln.Sandboxes(namespace)),
 		seen(ctx, "claim", c.Kiln.Claims(namespace)), seen(ctx, "pool", c.Kiln.Pools(namespace)),
-	} {
-		condition, err := one()
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, condition)
 	}
-	return All(all...), nil
+	all, errs := make([]Condition, len(kinds)), make([]error, len(kinds))
+	var reads sync.WaitGroup
+	for i, one := range kinds {
+		reads.Go(func() { all[i], errs[i] = one() })
+	}
+	reads.Wait()
+	return All(all...), errors.Join(errs...)
 }
 
 // source is the part of a typed client that a watch needs.
@@ -180,14 +180,22 @@ func seen[L runtime.Object](ctx context.Context, kind string, c source[L]) func(
 			there[change.Object.GetUID()] = change
 			return err
 		})
-		return func(s *Snapshot) error { return s.covers(kind, there) }, err
+		if err != nil {
+			return nil, err
+		}
+		l, err := meta.ListAccessor(list)
+		if err != nil {
+			return nil, err
+		}
+		version, err := strconv.ParseUint(l.GetResourceVersion(), 10, 64)
+		return func(s *Snapshot) error { return s.covers(kind, there, version) }, err
 	}
 }
 
-// covers reports what a snapshot has not caught up with.
-func (s *Snapshot) covers(kind string, there map[types.UID]Change) error {
+// covers reports what a snapshot has not caught up with of what was there at a version.
+func (s *Snapshot) covers(kind string, there map[types.UID]Change, version uint64) error {
 	for _, o := range s.All(kind) {
-		if _, ok := there[o.GetUID()]; !ok {
+		if _, ok := there[o.GetUID()]; !ok && s.versions[o.GetUID()] <= version {
 			return fmt.Errorf("the recorder has not seen the end of %s %s", kind, o.GetName())
 		}
 	}
