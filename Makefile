@@ -26,7 +26,7 @@ soak: plane build ## let everything go wrong for MINUTES=3 on a control plane of
 # The race detector needs a C compiler. RACE= leaves it out, RACE=-race insists.
 # Packages states and test/image start no goroutine, so there is nothing in them to
 # detect, and compressing images under it takes minutes. The suite takes longest, so it
-# begins first and the others run beside it. Its tests wait more than they compute.
+# begins first and the others run beside it. All of them wait more than they compute.
 RACE ?= $(shell command -v cc >/dev/null 2>&1 && echo -race)
 
 .PHONY: test
@@ -34,7 +34,7 @@ test: plane $(BIN)/helm ## run all tests against the same control plane, with th
 	go test ./states/...
 	go test $(RACE) $$(go list ./... | grep -v /states)
 	cd test && go test ./image
-	cd test && KUBEBUILDER_ASSETS=$(PLANE) go test -timeout 30m -parallel 4 $(RACE) ./suite $$(go list ./... | grep -v '/image\|/suite')
+	cd test && KUBEBUILDER_ASSETS=$(PLANE) go test -timeout 30m -p 4 -parallel 4 $(RACE) ./suite $$(go list ./... | grep -v '/image\|/suite')
 
 .PHONY: e2e
 e2e: plane node image $(BIN)/helm ## install Kiln on a real node and hold it to its promises (Linux, root; KEEP=1 is a shell on the node instead)
