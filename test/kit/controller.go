@@ -177,7 +177,7 @@ func (c *Controller) Dead() world.Condition {
 // Wrote holds when a controller has had answers to a number of writes, or to more.
 func (c *Controller) Wrote(kind, verb string, n int) world.Condition {
 	return func(*world.Snapshot) error {
-		if got := c.Wire.Count(kind, verb); got < n {
+		if got := c.Wire.Answered(kind, verb); got < n {
 			return fmt.Errorf("the controller has written %s %s %d times, not yet %d", kind, verb, got, n)
 		}
 		return nil

@@ -88,8 +88,14 @@ func (w *Wire) forget() {
 	w.writes = nil
 }
 
-// Count is how many writes of a kind and verb were answered.
+// Count is how many writes of a kind and verb have begun. What a write has changed may be
+// seen before its answer is: whoever has seen it finds it counted.
 func (w *Wire) Count(kind, verb string) int {
+	return len(slices.DeleteFunc(w.Writes(), func(one Write) bool { return !one.Is(kind, verb) }))
+}
+
+// Answered is how many of them were answered.
+func (w *Wire) Answered(kind, verb string) int {
 	return len(slices.DeleteFunc(w.Writes(), func(one Write) bool { return !one.Is(kind, verb) || one.Ended == 0 }))
 }
 

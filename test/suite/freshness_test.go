@@ -30,9 +30,9 @@ type turn func(c *kit.Controller, claim string) world.Condition
 // it, for the claim, and was answered that there is a newer template.
 func proven(c *kit.Controller, _ string) world.Condition {
 	answered, _ := c.Watches.FreshnessReads()
-	took := c.Wire.Count("sandbox", "adopt")
+	took := c.Wire.Answered("sandbox", "adopt")
 	return func(*world.Snapshot) error {
-		if now, _ := c.Watches.FreshnessReads(); now < answered+2 || c.Wire.Count("sandbox", "adopt") == took {
+		if now, _ := c.Watches.FreshnessReads(); now < answered+2 || c.Wire.Answered("sandbox", "adopt") == took {
 			return errors.New("it has not come to the claim")
 		}
 		return nil
