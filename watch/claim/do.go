@@ -282,18 +282,11 @@ func (l *Claims) sync(ctx context.Context, s Snapshot, d states.Decision) (learn
 // delete takes a stale claim out, or what it has left.
 func (l *Claims) delete(ctx context.Context, s Snapshot, d states.Decision) error {
 	if d.About.Part == states.PartSandbox {
-		err := l.Writer.DeleteOf(ctx, s.claimed())
-		if err == nil {
-			l.Stores.Sandboxes.MarkDeleted(s.sandbox)
-			return nil
-		}
-		return l.Stores.Sandboxes.Settle(ctx, s.sandbox, nil, err)
+		return l.Stores.Sandboxes.SettleDelete(ctx, s.sandbox, l.Writer.DeleteOf(ctx, s.claimed()))
 	}
 	err := l.Writer.DeleteClaim(ctx, s.claim, lifecycle(s.claim).ShutdownPolicy)
 	if err == nil {
 		l.emit(s, d.Reason)
-		l.Stores.Claims.MarkDeleted(s.claim)
-		return nil
 	}
-	return l.Stores.Claims.Settle(ctx, s.claim, nil, err)
+	return l.Stores.Claims.SettleDelete(ctx, s.claim, err)
 }

@@ -149,9 +149,8 @@ func (l *Sandboxes) keepPod(ctx context.Context, s Snapshot, d states.Decision) 
 		return known, l.createPod(ctx, s)
 	case d.Act == states.Delete:
 		got, err := l.Writer.DeletePod(ctx, s.sandbox, pod)
-		if err == nil && got == nil {
-			l.Stores.Pods.MarkDeleted(pod)
-			return known, nil
+		if got == nil {
+			return known, l.Stores.Pods.SettleDelete(ctx, pod, err)
 		}
 		return known, l.Stores.Pods.Settle(ctx, pod, got, err)
 	case d.Reason == states.ReasonPodAdoptable:
@@ -218,12 +217,11 @@ func (l *Sandboxes) keepService(ctx context.Context, s Snapshot, d states.Decisi
 	}
 	if d.Act == states.Delete {
 		err := l.Writer.DeleteService(ctx, is)
-		if err != nil {
-			return of.Settle(ctx, is, nil, err)
+		settled := of.SettleDelete(ctx, is, err)
+		if err == nil {
+			of.Unfollow(s.key)
 		}
-		of.MarkDeleted(is)
-		of.Unfollow(s.key)
-		return nil
+		return settled
 	}
 	got, err := l.Writer.SyncService(ctx, s.sandbox, is)
 	if err == nil {
@@ -297,10 +295,5 @@ func behold[T store.Object](ctx context.Context, of *store.Store[T], o T) error 
 // delete deletes a sandbox that was retired, or whose time is over. Should a
 // finalizer keep it, there is still nothing left to do about it.
 func (l *Sandboxes) delete(ctx context.Context, b *agents.Sandbox) error {
-	err := l.Writer.DeleteSandbox(ctx, b)
-	if err == nil {
-		l.Stores.Sandboxes.MarkDeleted(b)
-		return nil
-	}
-	return l.Stores.Sandboxes.Settle(ctx, b, nil, err)
+	return l.Stores.Sandboxes.SettleDelete(ctx, b, l.Writer.DeleteSandbox(ctx, b))
 }

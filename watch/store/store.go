@@ -289,6 +289,16 @@ func (s *Store[T]) Settle(ctx context.Context, was, got T, err error) error {
 	return err
 }
 
+// SettleDelete takes in the answer to a deletion of an object as it was seen: it is gone,
+// or Settle says what a failure means.
+func (s *Store[T]) SettleDelete(ctx context.Context, was T, err error) error {
+	if err != nil {
+		return s.Settle(ctx, was, was, err)
+	}
+	s.MarkDeleted(was)
+	return nil
+}
+
 // newest resolves one key, and forgets an entry that is not ahead any more.
 func (s *Store[T]) newest(key view.Key) (T, bool) {
 	var none T
