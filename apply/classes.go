@@ -41,9 +41,9 @@ var podClass = map[states.Event]class{
 	states.EventRetired:  classTrail,
 }
 
-// launchClass is the class of what brings a sandbox up: of one that was made for a
-// claim it is as urgent as making it.
-func launchClass(s *agents.Sandbox) class {
+// ownerClass is the class of what a sandbox needs beside its pod's launch, by its owner: of
+// one that was made for a claim it is as urgent as making it.
+func ownerClass(s *agents.Sandbox) class {
 	if OwnerOf(s).Kind == states.OwnerClaim {
 		return classTake
 	}

@@ -285,9 +285,9 @@ func TestEveryMoveOfAPodHasAClass(t *testing.T) {
 func TestWhatBringsUpTheSandboxOfAClaimIsAsUrgentAsTakingOne(t *testing.T) {
 	g := NewWithT(t)
 	own := made[agents.Sandbox](t, ownConfig(aClaim(), aBlueprint(t)), "sandbox")
-	g.Expect(launchClass(own)).To(Equal(classTake))
-	g.Expect(launchClass(aMember(t))).To(Equal(classWarm))
-	g.Expect(launchClass(aUsersSandbox())).To(Equal(classWarm))
+	g.Expect(ownerClass(own)).To(Equal(classTake))
+	g.Expect(ownerClass(aMember(t))).To(Equal(classWarm))
+	g.Expect(ownerClass(aUsersSandbox())).To(Equal(classWarm))
 }
 
 func TestEveryClassHasANameAndPlacesThatNeverClose(t *testing.T) {

@@ -24,12 +24,12 @@ func (a *Applier) memberClass(pool types.UID) class {
 	return classWarm
 }
 
-// launchClass is the class of what brings a sandbox up.
+// launchClass is the class of what brings a sandbox up: of a pool's member it follows who waits.
 func (a *Applier) launchClass(s *agents.Sandbox) class {
 	if owner := OwnerOf(s); owner.Kind == states.OwnerPool {
 		return a.memberClass(types.UID(owner.UID))
 	}
-	return launchClass(s)
+	return ownerClass(s)
 }
 
 // moveClass is the class of a move of a sandbox's pod. With warmed a launch is over.

@@ -94,9 +94,9 @@ func ReadinessOf(f PodFacts) Reason {
 }
 
 // How long a launch may take until it is told. The not-ready status of a new sandbox
-// stays unwritten: a launch that goes well is over by then and costs one status write. Nobody waits for a pool
-// member's status: until a claim has it, its pod's state and the pool's counts say
-// how it is.
+// stays unwritten: a launch that goes well is over by then and costs one status
+// write. Nobody waits for a pool member's status: until a claim has it, its pod's
+// state and the pool's counts say how it is.
 const (
 	LaunchDelay = 5 * time.Second
 	MemberDelay = time.Minute
