@@ -63,9 +63,9 @@ func New(t *testing.T) *World {
 	running.Go(func() { w.Kubelet.run(ctx) })
 	running.Go(func() { w.Collector.run(ctx) })
 	t.Cleanup(func() {
+		defer running.Wait()
+		defer cancel()
 		w.end()
-		cancel()
-		running.Wait()
 	})
 	return w
 }
@@ -80,12 +80,7 @@ func (w *World) end() {
 		}
 	}
 	if !w.t.Failed() {
-		all, err := w.CaughtUp(w.ctx, server.Clients, w.Namespace)
-		if err != nil {
-			w.t.Error(err)
-			return
-		}
-		w.Await(all)
+		w.CatchUp()
 	}
 	for _, violation := range w.Violations() {
 		w.t.Error(violation)
