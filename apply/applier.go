@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/kiln-sandbox/kiln/crds/client"
 	"github.com/kiln-sandbox/kiln/states"
@@ -43,8 +44,8 @@ type Applier struct {
 	turns       *turns
 	metrics     *metrics
 	connections [classes]*client.Connection
-	// awaited say whether claims wait for members of a pool: one for each controller.
-	awaited []func(pool types.UID) bool
+	// awaited say whether a claim waits for a pool's member: one for each controller.
+	awaited []func(member cache.ObjectName) bool
 }
 
 // New returns an Applier whose classes have a connection each to the server that

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
 	"github.com/kiln-sandbox/kiln/states"
 )
 
@@ -39,15 +38,6 @@ var podClass = map[states.Event]class{
 	states.EventWarmed:   classWarm,
 	states.EventCooled:   classWarm,
 	states.EventRetired:  classTrail,
-}
-
-// ownerClass is the class of what a sandbox needs beside its pod's launch, by its owner: of
-// one that was made for a claim it is as urgent as making it.
-func ownerClass(s *agents.Sandbox) class {
-	if OwnerOf(s).Kind == states.OwnerClaim {
-		return classTake
-	}
-	return classWarm
 }
 
 // A width is how many writes of a class may be under way at once: most while the

@@ -285,9 +285,10 @@ func TestEveryMoveOfAPodHasAClass(t *testing.T) {
 func TestWhatBringsUpTheSandboxOfAClaimIsAsUrgentAsTakingOne(t *testing.T) {
 	g := NewWithT(t)
 	own := made[agents.Sandbox](t, ownConfig(aClaim(), aBlueprint(t)), "sandbox")
-	g.Expect(ownerClass(own)).To(Equal(classTake))
-	g.Expect(ownerClass(aMember(t))).To(Equal(classWarm))
-	g.Expect(ownerClass(aUsersSandbox())).To(Equal(classWarm))
+	a := &Applier{}
+	g.Expect(a.launchClass(own)).To(Equal(classTake))
+	g.Expect(a.launchClass(aMember(t))).To(Equal(classWarm))
+	g.Expect(a.launchClass(aUsersSandbox())).To(Equal(classWarm))
 }
 
 func TestEveryClassHasANameAndPlacesThatNeverClose(t *testing.T) {

@@ -1,35 +1,32 @@
 package apply
 
 import (
-	"k8s.io/apimachinery/pkg/types"
+	"slices"
+
+	"k8s.io/client-go/tools/cache"
 
 	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
 	"github.com/kiln-sandbox/kiln/states"
 )
 
-// Await adds a function that says whether claims wait for members of a pool, by its UID.
+// Await adds a function that says whether a claim waits for a pool's member.
 // It is added before anything is written.
-func (a *Applier) Await(awaited func(pool types.UID) bool) { a.awaited = append(a.awaited, awaited) }
-
-// memberClass is the class of what brings a pool's member up. As long as nobody waits
-// for members, everything that claims do goes before. Once claims wait in line, what
-// they wait for is as urgent as a sandbox that is made for one claim: a refill that let
-// those pass, one after the other, would have the line stand still.
-func (a *Applier) memberClass(pool types.UID) class {
-	for _, awaited := range a.awaited {
-		if awaited(pool) {
-			return classTake
-		}
-	}
-	return classWarm
+func (a *Applier) Await(awaited func(member cache.ObjectName) bool) {
+	a.awaited = append(a.awaited, awaited)
 }
 
-// launchClass is the class of what brings a sandbox up: of a pool's member it follows who waits.
+// launchClass is the class of what brings a sandbox up and keeps what belongs to it in
+// order. What a claim waits for is as urgent as making it: its own sandbox, and as many of
+// a pool's starting members as claims wait in line. All others make room: a burst that
+// empties a pool has as many members to replace as claims are served, and the few that
+// still wait would share the server with all of those.
 func (a *Applier) launchClass(s *agents.Sandbox) class {
-	if owner := OwnerOf(s); owner.Kind == states.OwnerPool {
-		return a.memberClass(types.UID(owner.UID))
+	waits := func(awaited func(cache.ObjectName) bool) bool { return awaited(cache.MetaObjectToName(s)) }
+	owner := OwnerOf(s).Kind
+	if owner == states.OwnerClaim || owner == states.OwnerPool && slices.ContainsFunc(a.awaited, waits) {
+		return classTake
 	}
-	return ownerClass(s)
+	return classWarm
 }
 
 // moveClass is the class of a move of a sandbox's pod. With warmed a launch is over.

@@ -4,28 +4,29 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 
+	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
 	"github.com/kiln-sandbox/kiln/states"
 )
 
 // A line of claims stands still as long as the members that they wait for are launched
 // behind every sandbox that is made for one claim.
-func TestAMemberThatClaimsWaitForIsAsUrgentAsAClaimsOwnSandbox(t *testing.T) {
+func TestAMemberThatAClaimWaitsForIsAsUrgentAsAClaimsOwnSandbox(t *testing.T) {
 	g := NewWithT(t)
-	member := aMember(t)
-	pool := types.UID(OwnerOf(member).UID)
+	member, other := aMember(t), aMember(t)
+	other.Name = "other"
 	a := &Applier{}
-	all := func() []class {
-		return []class{a.memberClass(pool), a.launchClass(member), a.moveClass(member, states.EventWarmed)}
+	of := func(s *agents.Sandbox) []class {
+		return []class{a.launchClass(s), a.moveClass(s, states.EventWarmed)}
 	}
-	g.Expect(all()).To(HaveEach(classWarm), "nobody has said that anybody waits")
+	g.Expect(of(member)).To(HaveEach(classWarm), "nobody has said that anybody waits")
 	line := false
-	a.Await(func(of types.UID) bool { return line && of == pool })
-	g.Expect(all()).To(HaveEach(classWarm))
+	a.Await(func(m cache.ObjectName) bool { return line && m == cache.MetaObjectToName(member) })
+	g.Expect(of(member)).To(HaveEach(classWarm))
 	line = true
-	g.Expect(all()).To(HaveEach(classTake))
-	g.Expect(a.memberClass("another")).To(Equal(classWarm), "nobody waits for that one's")
+	g.Expect(of(member)).To(HaveEach(classTake))
+	g.Expect(of(other)).To(HaveEach(classWarm), "nobody waits for that one")
 	g.Expect(a.moveClass(member, states.EventRetired)).To(Equal(classTrail), "nobody waits for its end")
 	g.Expect(a.launchClass(aUsersSandbox())).To(Equal(classWarm))
 }

@@ -172,7 +172,7 @@ func (a *Applier) SyncPod(ctx context.Context, m PodMove, is states.State) (*cor
 // AdoptPod makes a sandbox the owner of a pod that is nobody's, as it was read with
 // all its metadata.
 func (a *Applier) AdoptPod(ctx context.Context, s *agents.Sandbox, pod *corev1.Pod) (*corev1.Pod, error) {
-	w := write{class: ownerClass(s), manager: states.PodManager, kind: "pod", edge: "adopt", key: keyOf(pod), pool: PoolOf(s), seen: pod.ResourceVersion}
+	w := write{class: a.launchClass(s), manager: states.PodManager, kind: "pod", edge: "adopt", key: keyOf(pod), pool: PoolOf(s), seen: pod.ResourceVersion}
 	config, err := adoptedPodConfig(s, pod)
 	if err != nil {
 		return nil, w.wrap(err)
@@ -185,7 +185,7 @@ func (a *Applier) AdoptPod(ctx context.Context, s *agents.Sandbox, pod *corev1.P
 // DeletePod deletes the pod of a sandbox, as it was seen. It returns the pod as it is
 // while the kubelet ends it, or nil if nobody has to end it and it is gone.
 func (a *Applier) DeletePod(ctx context.Context, s *agents.Sandbox, pod *corev1.Pod) (*corev1.Pod, error) {
-	w := write{class: ownerClass(s), manager: states.PodManager, kind: "pod", edge: "delete", key: keyOf(pod), pool: PoolOf(s), seen: pod.ResourceVersion}
+	w := write{class: a.launchClass(s), manager: states.PodManager, kind: "pod", edge: "delete", key: keyOf(pod), pool: PoolOf(s), seen: pod.ResourceVersion}
 	return send(ctx, a, w, func(ctx context.Context, c *client.Connection) (*corev1.Pod, error) {
 		options, got := deletion(pod), &corev1.Pod{} // the typed client drops the answer
 		err := c.Core.CoreV1().RESTClient().Delete().Namespace(pod.Namespace).Resource("pods").Name(pod.Name).Body(&options).Do(ctx).Into(got)

@@ -273,7 +273,7 @@ func sandboxStatusConfig(s *agents.Sandbox, want agents.SandboxStatus) *agentsac
 // CreateMember makes a member of a pool under the given name. ErrLost says that
 // the name is taken.
 func (a *Applier) CreateMember(ctx context.Context, pool *ext.SandboxWarmPool, name string, b Blueprint) (*agents.Sandbox, error) {
-	return a.applySandbox(ctx, write{class: a.memberClass(pool.UID), edge: "create", pool: pool.Name}, memberConfig(pool, name, b))
+	return a.applySandbox(ctx, write{class: classWarm, edge: "create", pool: pool.Name}, memberConfig(pool, name, b))
 }
 
 // CreateOwn makes a claim its own sandbox: a cold start. ErrLost says that a

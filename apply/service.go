@@ -138,7 +138,7 @@ func (a *Applier) SyncService(ctx context.Context, s *agents.Sandbox, is *corev1
 }
 
 func (a *Applier) applyService(ctx context.Context, s *agents.Sandbox, how applied, config *corev1ac.ServiceApplyConfiguration) (*corev1.Service, error) {
-	w := write{class: ownerClass(s), manager: states.PodManager, kind: "service", edge: how.verb, key: keyOf(s), pool: PoolOf(s)}
+	w := write{class: a.launchClass(s), manager: states.PodManager, kind: "service", edge: how.verb, key: keyOf(s), pool: PoolOf(s)}
 	if how.err != nil {
 		return nil, w.wrap(how.err)
 	}

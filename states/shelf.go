@@ -49,14 +49,15 @@ type Entry struct {
 //
 // Invariants: an entry is free, or taken by exactly one claim, never both; a
 // claim waits at most once and never while it has taken an entry; while a claim
-// waits nothing is free, and no more claims wait than members are starting.
+// waits nothing is free, and no more claims wait than members are starting; as many
+// of those as claims wait are spoken for, the one that began first in front.
 type Shelf[C comparable] struct {
 	racks   racks
 	at      map[string]spot // where a free entry stands, by its name
 	node    map[string]*rack
 	taken   map[C]*loan
 	by      map[string]C // who took an entry, by its name
-	coming  map[string]struct{}
+	coming  starting
 	line    *list.List // of claims, first come first served
 	arrived map[C]arrival
 }
@@ -85,7 +86,7 @@ func NewShelf[C comparable]() *Shelf[C] {
 	return &Shelf[C]{
 		at: map[string]spot{}, node: map[string]*rack{},
 		taken: map[C]*loan{}, by: map[string]C{},
-		coming: map[string]struct{}{}, line: list.New(), arrived: map[C]arrival{},
+		coming: newStarting(), line: list.New(), arrived: map[C]arrival{},
 	}
 }
 
@@ -104,8 +105,9 @@ func (s *Shelf[C]) Take(claim C, now time.Time) (Entry, Offer) {
 		s.lend(claim, e)
 		return e, OfferTaken
 	}
-	if s.line.Len() < len(s.coming) {
+	if s.line.Len() < s.coming.len() {
 		s.arrived[claim] = arrival{s.line.PushBack(claim), now}
+		s.coming.speakFor(s.line.Len())
 		return Entry{}, OfferInLine
 	}
 	return Entry{}, OfferEmpty
@@ -142,7 +144,7 @@ func (s *Shelf[C]) Coming(name string) {
 		return
 	}
 	s.unshelve(name)
-	s.coming[name] = struct{}{}
+	s.coming.add(name)
 }
 
 // Put shelves a member that is ready and returns the claims to wake: the first
@@ -153,7 +155,7 @@ func (s *Shelf[C]) Put(e Entry) (woken []C) {
 		s.taken[claim] = &loan{entry: e}
 		return nil
 	}
-	delete(s.coming, e.Name)
+	s.coming.remove(e.Name)
 	s.unshelve(e.Name)
 	if s.line.Len() == 0 {
 		s.shelve(e)
@@ -169,7 +171,7 @@ func (s *Shelf[C]) Put(e Entry) (woken []C) {
 // claims that must look again: the one that had taken it, and those that wait
 // for nothing now.
 func (s *Shelf[C]) Drop(name string) (woken []C) {
-	delete(s.coming, name)
+	s.coming.remove(name)
 	s.unshelve(name)
 	if claim, ok := s.by[name]; ok {
 		s.settle(claim)
@@ -210,8 +212,8 @@ func (s *Shelf[C]) GiveBack(claim C) (woken []C) {
 	return s.Put(l.entry)
 }
 
-// Awaited reports whether claims wait for the members that are starting.
-func (s *Shelf[C]) Awaited() bool { return s.line.Len() > 0 }
+// Awaited reports whether a claim waits for a member that is starting.
+func (s *Shelf[C]) Awaited(name string) bool { return s.coming.isSpokenFor(name) }
 
 // A Stock is how much of everything a shelf holds: members that are free and that
 // claims have taken, and claims that wait.
@@ -224,7 +226,7 @@ func (s *Shelf[C]) Stock() Stock {
 
 // Idle reports whether nothing is on the shelf and nobody waits.
 func (s *Shelf[C]) Idle() bool {
-	return len(s.racks) == 0 && len(s.taken) == 0 && len(s.coming) == 0 && s.line.Len() == 0
+	return len(s.racks) == 0 && len(s.taken) == 0 && s.coming.len() == 0 && s.line.Len() == 0
 }
 
 func (s *Shelf[C]) lend(claim C, e Entry) {
@@ -243,17 +245,19 @@ func (s *Shelf[C]) leaveLine(claim C) {
 	if a, ok := s.arrived[claim]; ok {
 		delete(s.arrived, claim)
 		s.line.Remove(a.place)
+		s.coming.speakFor(s.line.Len())
 	}
 }
 
 // surplus takes out of line the last claims that no starting member is left
 // for, so that they look again.
 func (s *Shelf[C]) surplus() (woken []C) {
-	for s.line.Len() > len(s.coming) {
+	for s.line.Len() > s.coming.len() {
 		last := s.line.Back().Value.(C)
 		s.leaveLine(last)
 		woken = append(woken, last)
 	}
+	s.coming.speakFor(s.line.Len())
 	return woken
 }
 

@@ -314,7 +314,7 @@ func broken(s *Shelf[string]) (why []string) {
 		say(!slices.IsSortedFunc(r.entries, first), "rack %s is out of order", r.node)
 		say(i > 0 && s.racks.Less(i, (i-1)/2), "rack %s should stand before its parent", r.node)
 		for _, e := range r.entries {
-			_, coming := s.coming[e.Name]
+			coming := s.coming.has(e.Name)
 			_, taken := s.by[e.Name]
 			say(s.at[e.Name] != spot{r, e}, "%s is not found by its name", e.Name)
 			say(e.Node != r.node, "%s stands on the wrong rack", e.Name)
@@ -327,7 +327,7 @@ func broken(s *Shelf[string]) (why []string) {
 	say(len(s.taken) != len(s.by), "%d claims took, %d entries are taken", len(s.taken), len(s.by))
 	for claim, l := range s.taken {
 		_, waits := s.arrived[claim]
-		_, coming := s.coming[l.entry.Name]
+		coming := s.coming.has(l.entry.Name)
 		say(s.by[l.entry.Name] != claim, "%s took %s, which says otherwise", claim, l.entry.Name)
 		say(waits, "%s took one and waits", claim)
 		say(coming, "%s is taken and coming", l.entry.Name)
@@ -341,7 +341,9 @@ func broken(s *Shelf[string]) (why []string) {
 		seen[claim] = true
 	}
 	say(s.line.Len() > 0 && free > 0, "%d wait while %d are free", s.line.Len(), free)
-	say(s.line.Len() > len(s.coming), "%d wait for %d", s.line.Len(), len(s.coming))
+	say(s.line.Len() > s.coming.len(), "%d wait for %d", s.line.Len(), s.coming.len())
+	say(s.line.Len() != s.coming.spoken.Len(), "%d wait, %d are spoken for", s.line.Len(), s.coming.spoken.Len())
+	say(len(s.coming.at) != s.coming.spoken.Len()+s.coming.unspoken.Len(), "%d are coming, %d and %d have a seat", len(s.coming.at), s.coming.spoken.Len(), s.coming.unspoken.Len())
 	return why
 }
 
@@ -421,8 +423,10 @@ func (s *slowShelf) comes(name string) {
 		s.loans[i].cooled = true
 		return
 	}
-	s.forget(name)
-	s.coming = append(s.coming, name)
+	if !slices.Contains(s.coming, name) {
+		s.forget(name)
+		s.coming = append(s.coming, name)
+	}
 }
 
 func (s *slowShelf) put(e Entry) (woken []string) {
@@ -530,8 +534,13 @@ func TestTheShelfIsTheSlowShelf(t *testing.T) {
 			if got != want {
 				wrong = append(wrong, "the slow shelf says: "+want)
 			}
-			if fast.line.Len() != len(slow.line) || len(fast.coming) != len(slow.coming) || len(fast.at) != len(slow.free) {
+			if fast.line.Len() != len(slow.line) || fast.coming.len() != len(slow.coming) || len(fast.at) != len(slow.free) {
 				wrong = append(wrong, "the two hold different things")
+			}
+			for i, name := range slow.coming {
+				if fast.Awaited(name) != (i < len(slow.line)) {
+					wrong = append(wrong, "the two do not agree whether a claim waits for "+name)
+				}
 			}
 			if len(wrong) > 0 {
 				t.Fatalf("seed %d: %s\n  %s", seed, strings.Join(wrong, "; "), strings.Join(story, "\n  "))

@@ -162,12 +162,12 @@ func (s *Shelves) Stock() map[types.UID]states.Stock {
 	return all
 }
 
-// Awaited reports whether claims wait for members of a pool.
-func (s *Shelves) Awaited(pool types.UID) bool {
+// Awaited reports whether a claim waits for a member that is starting.
+func (s *Shelves) Awaited(member view.Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	shelf, ok := s.shelf[pool]
-	return ok && shelf.Awaited()
+	pool, ok := s.on[member]
+	return ok && s.of(pool).Awaited(member.Name)
 }
 
 // Len is how many shelves, members and claims they know.

@@ -383,15 +383,21 @@ func TestNothingIsRememberedWhenEverythingIsGone(t *testing.T) {
 	d.empty()
 }
 
-func TestAPoolIsAwaitedWhileClaimsAreInLine(t *testing.T) {
+func TestAsManyMembersAreAwaitedAsClaimsAreInLine(t *testing.T) {
 	d := aDesk(t)
 	pool := d.pool("p")
-	d.g.Expect(d.Awaited(pool.UID)).To(BeFalse())
-	d.sandbox("s")
-	d.Sync(view.Key{Namespace: "a", Name: "s"})
-	d.g.Expect(d.Awaited(pool.UID)).To(BeFalse(), "one is coming, and nobody waits for it")
+	one, two := at("one"), at("two")
+	awaited := func() []bool { return []bool{d.Awaited(one), d.Awaited(two)} }
+	d.g.Expect(awaited()).To(Equal([]bool{false, false}))
+	d.sandbox("one")
+	d.Sync(one)
+	d.sandbox("two")
+	d.Sync(two)
+	d.g.Expect(awaited()).To(Equal([]bool{false, false}), "two are coming, and nobody waits for them")
 	d.g.Expect(d.Take(pool, claim("c"), noon).Offer).To(Equal(states.OfferInLine))
-	d.g.Expect(d.Awaited(pool.UID)).To(BeTrue())
-	d.GiveBack(view.Key{Namespace: "a", Name: "c"})
-	d.g.Expect(d.Awaited(pool.UID)).To(BeFalse())
+	d.g.Expect(awaited()).To(Equal([]bool{true, false}))
+	d.g.Expect(d.Take(pool, claim("d"), noon).Offer).To(Equal(states.OfferInLine))
+	d.g.Expect(awaited()).To(Equal([]bool{true, true}))
+	d.GiveBack(at("c"))
+	d.g.Expect(awaited()).To(Equal([]bool{true, false}))
 }
