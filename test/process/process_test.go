@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -95,7 +96,7 @@ func TestTheLifeOfAController(t *testing.T) {
 	t.Run("told to stop in the middle of a burst, it finishes what it started and releases the lease", func(t *testing.T) {
 		g := NewWithT(t)
 		warm(g, "a", 20)
-		rest := burst(g, "a", 40)
+		rest, _ := burst(t, "a", 40)
 		g.Expect(first.Stop()).To(Succeed())
 		g.Expect(first.ExitCode()).To(Equal(0), said(t, first))
 		g.Expect(holder(g)).To(BeEmpty(), "the next leader need not wait for the lease to run out")
@@ -115,7 +116,7 @@ func TestTheLifeOfAController(t *testing.T) {
 	t.Run("killed in the middle of a burst, it leaves nothing that the next leader cannot finish", func(t *testing.T) {
 		g := NewWithT(t)
 		warm(g, "b", 10)
-		rest := burst(g, "b", 20)
+		rest, _ := burst(t, "b", 20)
 		third.Kill()
 		g.Expect(<-rest).To(Succeed())
 		start(t, "kiln-4")
@@ -142,12 +143,35 @@ func warm(g Gomega, name string, replicas int32) {
 }
 
 // burst starts to make claims on a pool, one after another, and returns when the
-// first is bound. The channel tells how the rest went.
-func burst(g Gomega, pool string, n int) <-chan error {
+// first is bound. The first channel tells how making the rest went, the second when all
+// are bound. A watch tells, because asking again and again would keep the API server
+// from its work.
+func burst(t *testing.T, pool string, n int) (made <-chan error, all <-chan time.Time) {
+	t.Helper()
+	g := NewWithT(t)
+	w, err := world.kiln.Claims("default").Watch(world.ctx, metav1.ListOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(w.Stop)
+	first, last := make(chan struct{}), make(chan time.Time, 1)
+	go func() {
+		bound := map[string]bool{}
+		for e := range w.ResultChan() {
+			c, ok := e.Object.(*ext.SandboxClaim)
+			if !ok || c.Spec.WarmPoolRef.Name != pool || c.Status.State != ext.StateBound || bound[c.Name] {
+				continue
+			}
+			if bound[c.Name] = true; len(bound) == 1 {
+				close(first)
+			}
+			if len(bound) == n {
+				last <- time.Now()
+			}
+		}
+	}()
 	rest := make(chan error, 1)
 	go func() { rest <- claim(pool, n) }()
-	g.Eventually(func(g Gomega) { g.Expect(bound(g, pool)).NotTo(BeEmpty()) }, long, "1ms").Should(Succeed())
-	return rest
+	g.Eventually(first, long, "1ms").Should(BeClosed())
+	return rest, last
 }
 
 func claim(pool string, n int) error {

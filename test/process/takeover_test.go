@@ -88,15 +88,16 @@ func pair(t *testing.T, name string) (leader, standby *stage.Replica) {
 func takeOver(t *testing.T, pool string, end func()) time.Duration {
 	t.Helper()
 	g := NewWithT(t)
-	rest := burst(g, pool, arriving)
+	rest, all := burst(t, pool, arriving)
 	begun := time.Now()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		end()
 	}()
-	g.Eventually(func(g Gomega) { g.Expect(bound(g, pool)).To(HaveLen(arriving)) }, long, "20ms").Should(Succeed())
-	took := time.Since(begun).Round(10 * time.Millisecond)
+	var last time.Time
+	g.Eventually(all, long, "100ms").Should(Receive(&last))
+	took := last.Sub(begun).Round(10 * time.Millisecond)
 	<-ended
 	g.Expect(<-rest).To(Succeed())
 	g.Eventually(func(g Gomega) { handovers(g, pool) }, long).Should(Succeed())
