@@ -29,6 +29,7 @@ func (c *Cluster) startManager(ctx context.Context) error {
 		// Its own health says nothing of the garbage collector, which takes
 		// another moment to look around.
 		Healthy: "https://" + net.JoinHostPort(loopback, port) + "/healthz",
+		Mortal:  c.options.Restart,
 	})
 }
 
@@ -39,6 +40,7 @@ func (c *Cluster) startScheduler(ctx context.Context) error {
 		Path:    c.assets["kube-scheduler"],
 		Args:    c.common(port),
 		Healthy: "https://" + net.JoinHostPort(loopback, port) + "/readyz",
+		Mortal:  c.options.Restart,
 	})
 }
 
@@ -49,9 +51,8 @@ const (
 	pause    = time.Second
 )
 
-// keep runs a component, and with Options.Restart runs it again whenever it ends.
+// keep runs a component, and if it is mortal runs it again whenever it ends.
 func (c *Cluster) keep(ctx context.Context, p Program) error {
-	p.Mortal = c.options.Restart
 	run, err := c.Run(ctx, p)
 	if err != nil || !p.Mortal {
 		return err
@@ -122,7 +123,7 @@ func (c *Cluster) startNodes(ctx context.Context) error {
 		return err
 	}
 	address := FreeAddress()
-	if _, err := c.Run(ctx, Program{
+	if err := c.keep(ctx, Program{
 		Name: "kwok",
 		Path: c.assets["kwok"],
 		Args: []string{
@@ -137,6 +138,9 @@ func (c *Cluster) startNodes(ctx context.Context) error {
 		Healthy: "http://" + address + "/healthz",
 		// kwok keeps its settings under the home directory.
 		Env: []string{"HOME=" + c.Dir},
+		// Its goroutines share maps, and once in a few hundred runs that ends it. It has
+		// no state of its own: the next one goes on.
+		Mortal: true,
 	}); err != nil {
 		return err
 	}

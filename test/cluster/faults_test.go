@@ -106,17 +106,20 @@ func TestADeathIsReported(t *testing.T) {
 	nothingLeft(t, temp)
 }
 
-// A scheduler that finds its own view wrong ends itself.
+// A scheduler that finds its own view wrong ends itself. The simulated kubelet does so
+// unasked, and is always started again.
 func TestAComponentThatEndsIsStartedAgainWhereThatIsAskedFor(t *testing.T) {
-	c, err := cluster.Start(t.Context(), cluster.Options{Scheduler: true, Restart: true})
+	c, err := cluster.Start(t.Context(), cluster.Options{Scheduler: true, Nodes: 1, Restart: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := c.PID("kube-scheduler")
-	if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"kube-scheduler", "kwok"} {
+		before := c.PID(name)
+		if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		NewWithT(t).Eventually(func() int { return c.PID(name) }, "1m").ShouldNot(Or(BeZero(), Equal(before)), name)
 	}
-	NewWithT(t).Eventually(func() int { return c.PID("kube-scheduler") }, "1m").ShouldNot(Or(BeZero(), Equal(before)))
 	select {
 	case err := <-c.Broken():
 		t.Error(err)
