@@ -29,11 +29,18 @@ soak: plane build ## let everything go wrong for MINUTES=3 on a control plane of
 # begins first and the others run beside it. All of them wait more than they compute.
 RACE ?= $(shell command -v cc >/dev/null 2>&1 && echo -race)
 
-.PHONY: test
+.PHONY: test test-pure test-image test-plane
 test: plane $(BIN)/helm ## run all tests against the same control plane, with the race detector if there is a C compiler
+	@$(MAKE) --no-print-directory -j 3 test-plane test-pure test-image
+
+test-pure: # what needs no control plane
 	go test ./states/...
 	go test $(RACE) $$(go list ./... | grep -v /states)
+
+test-image:
 	cd test && go test ./image
+
+test-plane:
 	cd test && KUBEBUILDER_ASSETS=$(PLANE) go test -timeout 30m -p 4 -parallel 4 $(RACE) ./suite $$(go list ./... | grep -v '/image\|/suite')
 
 .PHONY: e2e

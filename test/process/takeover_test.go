@@ -15,8 +15,12 @@ import (
 )
 
 // What the claims of a take-over are: more than the pool has members, and they arrive
-// while the leader ends.
-const members, arriving = 60, 80
+// while the leader ends. KILN_TAKEOVER is the size of the pool; whoever wants figures asks
+// for 60.
+var (
+	members  = stage.Number("KILN_TAKEOVER", 15)
+	arriving = members * 4 / 3
+)
 
 // TestATakeOver ends the leader of two replicas in each way there is, while claims
 // arrive. The figures that it logs are for people: no machine is judged by its speed.
@@ -25,7 +29,7 @@ func TestATakeOver(t *testing.T) {
 
 	t.Run("nothing happens, for comparison", func(t *testing.T) {
 		start(t, "alone-1")
-		warm(NewWithT(t), "alone", members)
+		warm(NewWithT(t), "alone", int32(members))
 		took := takeOver(t, "alone", func() {})
 		t.Logf("all %d claims bound after %v without a take-over", arriving, took)
 	})
@@ -77,7 +81,7 @@ func pair(t *testing.T, name string) (leader, standby *stage.Replica) {
 	g := NewWithT(t)
 	leader = start(t, name+"-1")
 	g.Eventually(func() string { return said(t, leader) }, long).Should(ContainSubstring("leading"))
-	warm(g, name, members)
+	warm(g, name, int32(members))
 	standby = start(t, name+"-2")
 	g.Eventually(ready, long).WithArguments(standby).Should(Succeed())
 	return leader, standby

@@ -19,6 +19,7 @@ import (
 	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
 	"github.com/kiln-sandbox/kiln/states"
 	"github.com/kiln-sandbox/kiln/test/kit"
+	"github.com/kiln-sandbox/kiln/test/stage"
 	"github.com/kiln-sandbox/kiln/test/world"
 )
 
@@ -26,7 +27,7 @@ import (
 // kubelet or of the scheduler. People do all that they can do, also all at once; what
 // they have changed or deleted under Kiln's hands is theirs.
 func TestEverythingAtOnceWithoutFaultsMeetsNoConflictAndNoNotFound(t *testing.T) {
-	rounds := number("KILN_ROUNDS", 3)
+	rounds := stage.Number("KILN_ROUNDS", 2)
 	for _, row := range []struct {
 		name string
 		with func(*kit.World) // a world may have more to do

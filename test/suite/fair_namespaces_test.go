@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kiln-sandbox/kiln/test/kit"
+	"github.com/kiln-sandbox/kiln/test/stage"
 	"github.com/kiln-sandbox/kiln/test/world"
 	"github.com/kiln-sandbox/kiln/watch"
 )
@@ -131,7 +132,7 @@ func TestTheWaitingClaimsOfOneNamespaceDelayNoClaimOfAnother(t *testing.T) {
 	first.Stop()
 
 	var waiting []metav1.Object
-	for i := range number("KILN_WAITING", 400) {
+	for i := range stage.Number("KILN_WAITING", 400) {
 		waiting = append(waiting, world.Claim(fmt.Sprint("w", i), "none"))
 	}
 	for batch := range slices.Chunk(waiting, 50) {

@@ -13,6 +13,7 @@ import (
 	"github.com/kiln-sandbox/kiln/apply"
 	"github.com/kiln-sandbox/kiln/states"
 	"github.com/kiln-sandbox/kiln/test/kit"
+	"github.com/kiln-sandbox/kiln/test/stage"
 	"github.com/kiln-sandbox/kiln/test/world"
 	"github.com/kiln-sandbox/kiln/watch"
 	"github.com/kiln-sandbox/kiln/watch/claim"
@@ -21,7 +22,7 @@ import (
 // freshRounds is how often a claim comes right after a change of the template
 // that the controller has not seen. KILN_FRESH_ROUNDS asks for another number; CI
 // asks for a thousand.
-func freshRounds() int { return number("KILN_FRESH_ROUNDS", 100) }
+func freshRounds() int { return stage.Number("KILN_FRESH_ROUNDS", 30) }
 
 // A turn says when a round lets the controller see the change.
 type turn func(c *kit.Controller, claim string) world.Condition
@@ -185,7 +186,7 @@ func TestAClaimWhosePoolVanishesGetsNoOlderSandbox(t *testing.T) {
 // proves every claim that is not newer.
 func TestABurstNeedsFewReadsToProveThatItIsFresh(t *testing.T) {
 	t.Parallel()
-	burst := number("KILN_BURST", 60)
+	burst := stage.Number("KILN_BURST", 60)
 	w := kit.New(t)
 	begun := time.Now()
 	stands := time.Now() // a launch that takes long is told once more, which is not counted here

@@ -18,11 +18,12 @@ import (
 	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
 	"github.com/kiln-sandbox/kiln/states"
 	"github.com/kiln-sandbox/kiln/test/kit"
+	"github.com/kiln-sandbox/kiln/test/stage"
 	"github.com/kiln-sandbox/kiln/test/world"
 )
 
 // fuzzSeeds are how many seeds a run tries unless KILN_SEEDS says otherwise.
-const fuzzSeeds = 5
+const fuzzSeeds = 4
 
 // TestNothingThatAnotherNamespaceMakesChangesWhatHappensInThisOne plays random
 // stories of two namespaces under one controller. In a, people use Kiln: claims,
@@ -464,7 +465,7 @@ func (f *fuzz) patch(w *kit.World, o metav1.Object, patch string) (err error) {
 
 // seedsOr are the seeds that the environment says, or the first few.
 func seedsOr(otherwise int) []uint64 {
-	if all := seeds(); len(all) == 1 || number("KILN_SEEDS", 0) > 0 {
+	if all := seeds(); len(all) == 1 || stage.Number("KILN_SEEDS", 0) > 0 {
 		return all
 	}
 	return seeds()[:otherwise]

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kiln-sandbox/kiln/test/kit"
+	"github.com/kiln-sandbox/kiln/test/stage"
 	"github.com/kiln-sandbox/kiln/test/world"
 )
 
@@ -18,7 +19,7 @@ func TestManyClaimsOnAnEmptyPoolCauseNoConflict(t *testing.T) {
 	w.Create(world.Template("t"), world.Pool("p", 5))
 	w.Await(world.Full("p", 5))
 	var names []string
-	for i := range number("KILN_OVERLOAD", 60) {
+	for i := range stage.Number("KILN_OVERLOAD", 60) {
 		names = append(names, fmt.Sprint("c", i))
 		w.Create(world.Claim(names[i], "p"))
 	}

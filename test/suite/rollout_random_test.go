@@ -13,6 +13,7 @@ import (
 
 	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
 	"github.com/kiln-sandbox/kiln/test/kit"
+	"github.com/kiln-sandbox/kiln/test/stage"
 	"github.com/kiln-sandbox/kiln/test/world"
 )
 
@@ -22,7 +23,7 @@ func seeds() (all []uint64) {
 	if one, err := strconv.ParseUint(os.Getenv("KILN_SEED"), 10, 64); err == nil {
 		return []uint64{one}
 	}
-	for i := range number("KILN_SEEDS", 40) {
+	for i := range stage.Number("KILN_SEEDS", 12) {
 		all = append(all, uint64(i+1))
 	}
 	return all

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kiln-sandbox/kiln/test/kit"
+	"github.com/kiln-sandbox/kiln/test/stage"
 	"github.com/kiln-sandbox/kiln/test/world"
 )
 
@@ -20,7 +21,7 @@ func TestNothingIsRememberedOfWhatHasCome(t *testing.T) {
 	t.Parallel()
 	w := kit.New(t)
 	c := w.Controller()
-	pools, claims := number("KILN_SOAK_POOLS", 4), number("KILN_SOAK_CLAIMS", 8)
+	pools, claims := stage.Number("KILN_SOAK_POOLS", 4), stage.Number("KILN_SOAK_CLAIMS", 8)
 	abreast := max(2, min(pools/20, 10))
 	begun := uint64(0)
 	for i := 0; i < pools; i += abreast {

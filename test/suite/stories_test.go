@@ -23,7 +23,7 @@ func TestEveryStoryGoesAsItsTranscriptSays(t *testing.T) {
 	for _, story := range all {
 		t.Run(story.Name, func(t *testing.T) {
 			t.Parallel()
-			s := &stage{World: kit.New(t), story: story, sizes: map[string]int{}, claims: map[string]bool{}, steps: map[move]int{}}
+			s := &staged{World: kit.New(t), story: story, sizes: map[string]int{}, claims: map[string]bool{}, steps: map[move]int{}}
 			s.c = s.Controller()
 			s.Create(world.Template("t"))
 			s.play()
@@ -31,8 +31,8 @@ func TestEveryStoryGoesAsItsTranscriptSays(t *testing.T) {
 	}
 }
 
-// A stage is a story on a real server.
-type stage struct {
+// A staged story is told on a real server.
+type staged struct {
 	*kit.World
 	c      *kit.Controller
 	story  stories.Story
@@ -52,7 +52,7 @@ type move struct {
 
 // play does one step after another. A step is over when all has moved that the
 // transcript says and the world is at rest; whatever moves then is of the next.
-func (s *stage) play() {
+func (s *staged) play() {
 	for _, step := range s.story.Steps {
 		for _, command := range step.Commands {
 			s.do(command)
@@ -63,7 +63,7 @@ func (s *stage) play() {
 	}
 }
 
-func (s *stage) do(c stories.Command) {
+func (s *staged) do(c stories.Command) {
 	switch c.Verb {
 	case stories.Pool:
 		pool := world.Pool(c.Name, int32(c.Size))
@@ -103,7 +103,7 @@ func (s *stage) do(c stories.Command) {
 
 // rests holds when nothing is left to be done. While pods are held there are
 // members that are not ready and claims that wait.
-func (s *stage) rests(now *world.Snapshot) error {
+func (s *staged) rests(now *world.Snapshot) error {
 	bound, all := 0, 0
 	for claim, has := range s.claims {
 		if !has {
@@ -137,10 +137,10 @@ func (s *stage) rests(now *world.Snapshot) error {
 }
 
 // agrees holds when what has moved is what the transcript says.
-func (s *stage) agrees(now *world.Snapshot) error { return s.story.Check(s.moved(now)) }
+func (s *staged) agrees(now *world.Snapshot) error { return s.story.Check(s.moved(now)) }
 
 // moved is what has moved in each step.
-func (s *stage) moved(now *world.Snapshot) [][]stories.Transition {
+func (s *staged) moved(now *world.Snapshot) [][]stories.Transition {
 	all := make([][]stories.Transition, s.step+1)
 	each(now, func(m move, t world.Transition) {
 		step, over := s.steps[m]
@@ -156,7 +156,7 @@ func (s *stage) moved(now *world.Snapshot) [][]stories.Transition {
 }
 
 // close counts what has moved to this step.
-func (s *stage) close(now *world.Snapshot) {
+func (s *staged) close(now *world.Snapshot) {
 	each(now, func(m move, _ world.Transition) {
 		if _, over := s.steps[m]; !over {
 			s.steps[m] = s.step
@@ -177,7 +177,7 @@ func each(now *world.Snapshot, do func(move, world.Transition)) {
 }
 
 // poolOf is the pool of which a pod was made a member: members are called after it.
-func (s *stage) poolOf(o metav1.Object) string {
+func (s *staged) poolOf(o metav1.Object) string {
 	for pool := range s.sizes {
 		if _, claimed := s.claims[o.GetName()]; !claimed && world.KindOf(o) == "pod" && strings.HasPrefix(o.GetName(), pool+"-") {
 			return pool
