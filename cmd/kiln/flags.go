@@ -78,7 +78,7 @@ func (s *settings) flags() *flag.FlagSet {
 	f.StringVar(&s.leaseNamespace, "leader-election-namespace", "", "`namespace` of the lease; default the pod's own, else agent-sandbox-system")
 	f.DurationVar(&s.leaseDuration, "leader-elect-lease-duration", 2*time.Second, "longest a replica waits for a leader that died; whole seconds")
 	f.DurationVar(&s.renewDeadline, "leader-elect-renew-deadline", 1700*time.Millisecond, "longest the leader tries to renew the lease before it stands for election again")
-	f.DurationVar(&s.retryPeriod, "leader-elect-retry-period", 300*time.Millisecond, "pause between renewals, and between a standby's looks: three small writes a second, and two reads for each standby, are the price of a take-over that nobody notices")
+	f.DurationVar(&s.retryPeriod, "leader-elect-retry-period", 300*time.Millisecond, "pause between renewals, and between a standby's looks for a leader that died: three small writes a second, and two reads for each standby, are the price of a take-over that nobody notices; a lease that is released is seen at once")
 	f.StringVar(&s.metricsAddr, "metrics-bind-address", ":8080", "`address` of /metrics; 0 serves none")
 	f.BoolVar(&s.metricsSecure, "metrics-secure", false, "serve metrics and profiles over HTTPS, to whom the API server lets get their paths")
 	f.StringVar(&s.metricsCertDir, "metrics-cert-dir", "", "`directory` of tls.crt and tls.key for --metrics-secure, which are followed while the controller runs; without it a certificate that signs itself")

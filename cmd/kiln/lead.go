@@ -28,7 +28,9 @@ var errLeaseLost = errors.New("lost the lease; another replica works now")
 type election struct {
 	settings *settings
 	tenure   *tenure
-	log      *slog.Logger
+	// watch tells until ctx ends whether the lease is free.
+	watch func(ctx context.Context, saw func(free bool))
+	log   *slog.Logger
 }
 
 // lead works from when this process first holds the lease until ctx ends or another
@@ -63,8 +65,10 @@ func (e election) lead(ctx context.Context, work func(context.Context) error) er
 			release()
 		}
 	})()
+	s := &standby{Interface: e.tenure}
+	defer s.follow(holding, e.watch)()
 	for holding.Err() == nil {
-		if err := e.hold(holding, lead); err != nil {
+		if err := e.hold(holding, s, lead); err != nil {
 			return err
 		}
 	}
@@ -80,10 +84,13 @@ func (e election) lead(ctx context.Context, work func(context.Context) error) er
 	return unlessDone(ctx, err)
 }
 
-// hold waits for the lease and renews it until ctx ends or that does not succeed.
-func (e election) hold(ctx context.Context, leads func()) error {
+// hold waits for the lease and renews it until ctx ends or that does not succeed, or until
+// it waits for a lease that is free: the next one tries for it at once.
+func (e election) hold(ctx context.Context, s *standby, leads func()) error {
+	ctx, end := s.stand(ctx)
+	defer end()
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: e.tenure, Name: leaseName, ReleaseOnCancel: true,
+		Lock: s, Name: leaseName, ReleaseOnCancel: true,
 		LeaseDuration: e.settings.leaseDuration, RenewDeadline: e.settings.renewDeadline, RetryPeriod: e.settings.retryPeriod,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) {
@@ -106,7 +113,13 @@ func newElection(s *settings, cfg *rest.Config, log *slog.Logger) (election, err
 	if err != nil {
 		return election{}, err
 	}
-	return election{s, newTenure(lock, s.leaseDuration), log}, nil
+	// A connection of its own has no limit of time, which would end a watch.
+	c, err := client.Connect(cfg, nil)
+	if err != nil {
+		return election{}, fmt.Errorf("leader election: %w", err)
+	}
+	watch := newLeaseWatch(c.Core.CoordinationV1().Leases(leaseNamespace(s)), log)
+	return election{settings: s, tenure: newTenure(lock, s.leaseDuration), watch: watch.run, log: log}, nil
 }
 
 func lease(s *settings, cfg *rest.Config) (resourcelock.Interface, error) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,17 +12,23 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
 // A paper is a lease in memory.
 type paper struct {
 	resourcelock.Interface
+	read   func() // a read has its answer and has not returned
 	before func() // a write is answered
 
 	mu     sync.Mutex
 	record resourcelock.LeaderElectionRecord
-	err    error
+	gone   bool
+	err    error // of every request
+	refuse error // of every write
+	reads  int
 	writes int
 }
 
@@ -42,17 +49,40 @@ func (p *paper) taken(by string) {
 	p.record = resourcelock.LeaderElectionRecord{HolderIdentity: by, LeaseDurationSeconds: 3600}
 }
 
+// released has nobody hold the lease.
+func (p *paper) released() { p.taken("") }
+
+func (p *paper) deleted() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.gone = true
+}
+
 func (p *paper) held() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.record.HolderIdentity
 }
 
-func (p *paper) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+// asked is how often the lease was read and written.
+func (p *paper) asked() (reads, writes int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := p.record
-	return &r, []byte(fmt.Sprint(r)), p.err
+	return p.reads, p.writes
+}
+
+func (p *paper) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	p.mu.Lock()
+	p.reads++
+	r, err := p.record, p.err
+	if p.gone {
+		err = apierrors.NewNotFound(schema.GroupResource{Resource: "leases"}, leaseName)
+	}
+	p.mu.Unlock()
+	if p.read != nil {
+		p.read()
+	}
+	return &r, []byte(fmt.Sprint(r)), err
 }
 
 func (p *paper) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
@@ -66,10 +96,11 @@ func (p *paper) Update(_ context.Context, r resourcelock.LeaderElectionRecord) e
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.writes++
-	if p.err == nil {
-		p.record = r
+	if err := cmp.Or(p.err, p.refuse); err != nil {
+		return err
 	}
-	return p.err
+	p.record, p.gone = r, false
+	return nil
 }
 
 func TestATenureEndsWhenTheLeaseDoesWhoeverNoticesThat(t *testing.T) {
@@ -141,17 +172,26 @@ func TestOnlyALeaseThatIsOursIsReleasedAndWhenTheWorkHasEnded(t *testing.T) {
 type elected struct {
 	election
 	lock *paper
+	// saw is told what a watch of the lease shows, which ends when unwatched is closed.
+	saw       func(free bool)
+	unwatched chan struct{}
 	// began and ended are closed by the work.
 	began, ended chan struct{}
 	err          chan error
 }
 
-func elect(t *testing.T, ctx context.Context) *elected {
+// elect runs a replica until ctx ends, and returns when all it can do is wait.
+func elect(t *testing.T, ctx context.Context, lock *paper, args ...string) *elected {
 	t.Helper()
-	s, err := parse(nil)
+	s, err := parse(args)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	e := &elected{lock: &paper{}, began: make(chan struct{}), ended: make(chan struct{}), err: make(chan error, 1)}
-	e.election = election{s, newTenure(e.lock, s.leaseDuration), slog.New(slog.DiscardHandler)}
+	e := &elected{lock: lock, unwatched: make(chan struct{}), began: make(chan struct{}), ended: make(chan struct{}), err: make(chan error, 1)}
+	watch := func(ctx context.Context, saw func(bool)) {
+		e.saw = saw
+		<-ctx.Done()
+		close(e.unwatched)
+	}
+	e.election = election{settings: s, tenure: newTenure(lock, s.leaseDuration), watch: watch, log: slog.New(slog.DiscardHandler)}
 	go func() {
 		e.err <- e.lead(ctx, func(ctx context.Context) error {
 			close(e.began)
@@ -160,7 +200,7 @@ func elect(t *testing.T, ctx context.Context) *elected {
 			return nil
 		})
 	}()
-	<-e.began
+	synctest.Wait()
 	return e
 }
 
@@ -168,7 +208,7 @@ func TestALeaderThatCannotRenewWritesNothingAndGoesOnWhenItCan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		ctx, stop := context.WithCancel(t.Context())
-		e := elect(t, ctx)
+		e := elect(t, ctx, &paper{})
 		g.Expect(e.tenure.Holds()).To(Succeed())
 		e.lock.fails(errors.New("the API server is away"))
 		time.Sleep(time.Minute)
@@ -187,7 +227,7 @@ func TestALeaderThatCannotRenewWritesNothingAndGoesOnWhenItCan(t *testing.T) {
 func TestALeaderWhoseLeaseAnotherHasEndsAndLeavesItAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		e := elect(t, t.Context())
+		e := elect(t, t.Context(), &paper{})
 		e.lock.fails(errors.New("the API server is away"))
 		time.Sleep(time.Minute)
 		e.lock.fails(nil)
@@ -201,19 +241,15 @@ func TestALeaderWhoseLeaseAnotherHasEndsAndLeavesItAlone(t *testing.T) {
 
 func TestACandidateThatIsToldToStopTouchesNoLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		s, err := parse(nil)
-		g.Expect(err).NotTo(HaveOccurred())
-		lock := &paper{}
+		g, lock := NewWithT(t), &paper{}
 		lock.taken("other")
 		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() {
-			ended <- election{s, newTenure(lock, s.leaseDuration), slog.New(slog.DiscardHandler)}.lead(ctx, nil)
-		}()
+		e := elect(t, ctx, lock)
 		time.Sleep(time.Second)
 		stop()
-		g.Expect(<-ended).To(Succeed())
+		g.Expect(<-e.err).To(Succeed())
+		g.Expect(e.began).NotTo(BeClosed())
+		g.Expect(e.unwatched).To(BeClosed())
 		g.Expect(lock.held()).To(Equal("other"))
 		g.Expect(lock.writes).To(BeZero())
 	})

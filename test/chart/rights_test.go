@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -127,6 +128,24 @@ func forbidden(t *testing.T, since int) (refused []string) {
 	return slices.Compact(refused)
 }
 
+// lease has somebody hold the lease until the test ends, or nobody, if that is the name.
+func lease(t *testing.T, holder string) {
+	t.Helper()
+	held := "{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: a3317529.agent-sandbox.x-k8s.io, namespace: " + stage.Home +
+		"}, spec: {holderIdentity: '" + holder + "', leaseDurationSeconds: 3600}}"
+	if err := setup.cluster.Apply(setup.ctx, []byte(held)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { noLease(t) })
+}
+
+func noLease(t *testing.T) {
+	t.Helper()
+	if said, err := tool(setup.cluster.Kubectl, "-n", stage.Home, "delete", "lease", "--all"); err != nil {
+		t.Fatal(err, said)
+	}
+}
+
 // scraped is what somebody with a token is answered who asks for the metrics.
 func scraped(of *stage.Replica, token string) (int, error) {
 	r, err := http.NewRequestWithContext(setup.ctx, http.MethodGet, of.Metrics, nil)
@@ -183,9 +202,12 @@ func TestNothingWorksWithoutAnyOneOfTheRights(t *testing.T) {
 		t.Run("without "+strings.Join(r.Rule.Verbs, ", ")+" of "+strings.Join(r.Rule.Resources, ", "), func(t *testing.T) {
 			g := NewWithT(t)
 			g.Expect(stage.Give(setup.ctx, setup.cluster, cfg, slices.Delete(slices.Clone(rights), i, i+1))).To(Succeed())
-			if r.Where == stage.AtHome { // one that is there need not be made
-				_, err := tool(setup.cluster.Kubectl, "-n", stage.Home, "delete", "lease", "--all")
-				g.Expect(err).NotTo(HaveOccurred())
+			switch {
+			case r.Where != stage.AtHome:
+			case slices.Contains(r.Rule.Verbs, "create"): // one that is there need not be made
+				noLease(t)
+			default: // a leader watches no lease
+				lease(t, "another")
 			}
 			since := noted(t)
 			secure := replica(t, stage.Kiln{Name: name, Kubeconfig: kubeconfig, Secure: true})
@@ -223,4 +245,31 @@ func TestAFewNamespacesAreServedByRolesAlone(t *testing.T) {
 	}
 	g.Expect(served("other")).NotTo(Succeed())
 	g.Expect(forbidden(t, since)).To(BeEmpty())
+}
+
+// The role of an older version lets nobody watch the lease. A standby looks for it then.
+func TestAStandbyThatMayNotWatchTheLeaseSaysSoAndTakesItAllTheSame(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(setup.cluster.InstallCRDs(setup.ctx)).To(Succeed())
+	cfg, kubeconfig := account(t)
+	rights, err := stage.Rights()
+	g.Expect(err).NotTo(HaveOccurred())
+	older := slices.DeleteFunc(slices.Clone(rights), func(r stage.Right) bool {
+		return r.Where == stage.AtHome && slices.Contains(r.Rule.Verbs, "watch")
+	})
+	g.Expect(older).To(HaveLen(len(rights) - 1))
+	g.Expect(stage.Give(setup.ctx, setup.cluster, cfg, older)).To(Succeed())
+	lease(t, "another")
+	standby := controller(t, "blind", kubeconfig)
+	log := func() (string, error) {
+		text, err := os.ReadFile(standby.Log)
+		return string(text), err
+	}
+	g.Eventually(log, patience, often).Should(And(ContainSubstring("the lease is not watched"), ContainSubstring("leases.coordination.k8s.io")))
+	asked(t, "blind")
+	lease(t, "")
+	g.Eventually(func() error { return served("blind") }, patience, often).Should(Succeed())
+	text, err := log()
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(strings.Count(text, "the lease is not watched")).To(Equal(1))
 }

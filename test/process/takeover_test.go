@@ -46,6 +46,16 @@ func TestATakeOver(t *testing.T) {
 		t.Logf("all %d claims bound %v after SIGTERM", arriving, took)
 	})
 
+	t.Run("a standby that looks once an hour sees that the lease is released", func(t *testing.T) {
+		g := NewWithT(t)
+		leader := start(t, "seen-1")
+		g.Eventually(func() string { return said(t, leader) }, long).Should(ContainSubstring("leading"))
+		standby := start(t, "seen-2", "--leader-elect-lease-duration=10h", "--leader-elect-renew-deadline=9h", "--leader-elect-retry-period=1h")
+		g.Eventually(ready, long).WithArguments(standby).Should(Succeed())
+		g.Expect(leader.Stop()).To(Succeed())
+		g.Eventually(func() string { return said(t, standby) }, long).Should(ContainSubstring("leading"))
+	})
+
 	t.Run("killed, the leader is replaced when the lease has run out", func(t *testing.T) {
 		g := NewWithT(t)
 		leader, _ := pair(t, "killed")
