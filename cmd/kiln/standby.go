@@ -162,7 +162,7 @@ func (w leaseWatch) run(ctx context.Context, saw func(free bool)) {
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    tell,
 		UpdateFunc: func(_, o any) { tell(o) },
-		DeleteFunc: func(any) { saw(true) },
+		// One that is deleted may have a leader still, which makes it again.
 	})
 	if err := errors.Join(err, informer.SetWatchErrorHandlerWithContext(fails)); err != nil {
 		fails(ctx, nil, err) // only an informer that runs refuses them

@@ -52,6 +52,7 @@ func (p *paper) taken(by string) {
 // released has nobody hold the lease.
 func (p *paper) released() { p.taken("") }
 
+// deleted has there be no lease.
 func (p *paper) deleted() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
