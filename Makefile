@@ -75,7 +75,7 @@ generate: $(BIN)/controller-gen ## make deepcopy functions, CRDs, apply configur
 .PHONY: verify
 verify: $(BIN)/controller-gen chart ## prove that generated files, modules and formatting are fresh, and that the chart fits
 	@test -z "$$(gofmt -l apply cmd crds docs states watch test)" || { gofmt -d apply cmd crds docs states watch test; exit 1; }
-	@for m in . test test/plane test/helm test/prom; do (cd $$m && go mod tidy -diff) || exit 1; done
+	@for m in . test test/plane test/dns test/helm test/prom; do (cd $$m && go mod tidy -diff) || exit 1; done
 	@rm -rf $(BIN)/verify && mkdir -p $(BIN)/verify/bin
 	@cp -r crds docs go.mod go.sum $(BIN)/verify/ && cp $(BIN)/controller-gen $(BIN)/verify/bin/
 	@cd $(BIN)/verify && go generate ./crds
@@ -83,7 +83,7 @@ verify: $(BIN)/controller-gen chart ## prove that generated files, modules and f
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## vet and lint every module
-	go vet ./... && (cd test && go vet ./...) && cd test/prom && go vet ./...
+	go vet ./... && (cd test && go vet ./...) && (cd test/prom && go vet ./...) && cd test/dns && go vet ./...
 	$(BIN)/golangci-lint run --allow-parallel-runners ./...
 	cd test && ../$(BIN)/golangci-lint run --allow-parallel-runners --config ../.golangci.yaml ./...
 
@@ -108,8 +108,12 @@ plane: ## build the control plane's binaries, once
 	@test/plane/build
 
 .PHONY: node
-node: ## build the kubelet of the node that make e2e runs, once
+node: $(BIN)/node/coredns ## build what the node that make e2e runs has beside containerd, once
 	@test/plane/build node
+
+$(BIN)/node/coredns: test/dns/go.mod test/dns/go.sum test/dns/main.go
+	@echo 'building CoreDNS, once: this takes minutes the first time'
+	cd test/dns && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o ../../$@ .
 
 # The name that the chart has for the image.
 IMAGE := ghcr.io/kiln-sandbox/kiln:$(shell sed -n 's/^appVersion: //p' helm/kiln/Chart.yaml)

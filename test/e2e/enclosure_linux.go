@@ -269,6 +269,8 @@ func (e *enclosure) furnish() error {
 		{"/var/log", func() error { return e.overlay("/var/log") }},
 		{"loopback", func() error { return ip("link", "set", "lo", "up") }},
 		{"the address of the API server", func() error { return ip("address", "add", apiServerIP+"/32", "dev", "lo") }},
+		// Or kube-proxy would never see what is for a Service that has no pods, and refuse it.
+		{"a way to Services", func() error { return ip("route", "add", serviceRange, "dev", "lo") }},
 		{"the address of the node", func() error { return ip("address", "add", nodeIP+"/32", "dev", "lo") }},
 	}
 	for _, s := range steps {

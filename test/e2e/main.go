@@ -16,9 +16,10 @@
 // write is in a tmpfs that goes with them. Only cgroups are the machine's; they are below one
 // of our own, which a keeper removes that outlives everybody.
 //
-// The API server has the first address of the Services' range and port 443, which is where
-// every pod is told to look for it, so no proxy is needed. There is no DNS: nothing here asks
-// for a name. The kubelet puts no pods in cgroups by their class, because a cgroup of the
+// Services have addresses by kube-proxy and names by CoreDNS, as in every cluster. But the API
+// server itself has the first address of their range and port 443, which is where every pod is
+// told to look for it, because its certificate is for the address at which it listens. The
+// kubelet puts no pods in cgroups by their class, because a cgroup of the
 // first version, or one without all controllers, is no reason not to run here.
 package main
 

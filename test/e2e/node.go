@@ -21,11 +21,12 @@ import (
 // Addresses. The API server has the first of the Services' range, by which pods look for
 // it, and the node one that a kubelet accepts, which a loopback's own is not.
 const (
-	apiServerIP = "10.0.0.1"
-	apiServer   = apiServerIP + ":443"
-	nodeIP      = "10.99.0.1"
-	podRange    = "10.88.0.0/16"
-	nodeName    = "e2e"
+	apiServerIP  = "10.0.0.1"
+	apiServer    = apiServerIP + ":443"
+	serviceRange = "10.0.0.0/24" // envtest's
+	nodeIP       = "10.99.0.1"
+	podRange     = "10.88.0.0/16"
+	nodeName     = "e2e"
 )
 
 // Where containerd and the kubelet listen; the ports are loopback's, and the enclosure's
@@ -55,10 +56,13 @@ var kubeletConfig string
 
 // settings are what the configurations of a node say.
 type settings struct {
-	Dir, Plugins, Pause, Runtime, Health, Pods, Group, KubeletPort string
+	Name, Address, Domain, Kubeconfig, Dir                string
+	Plugins, Pause, Runtime, Pods, Group, KubeletPort     string
+	RuntimeHealth, ProxyHealth, ProxyMetrics, NamesHealth string
 }
 
-// startNode starts a node beside a control plane, and returns when it is ready for pods.
+// startNode starts a node beside a control plane, and returns when it is ready for pods and
+// Services.
 func startNode(ctx context.Context, c *cluster.Cluster, group string) (*node, error) {
 	// Not in the directory of the control plane, which could not remove what is mounted here.
 	n := &node{cluster: c, dir: filepath.Join(os.TempDir(), "node")}
@@ -74,21 +78,21 @@ func startNode(ctx context.Context, c *cluster.Cluster, group string) (*node, er
 	if err := n.load(ctx); err != nil {
 		return nil, err
 	}
-	root, err := cluster.Root()
+	kubelet, err := built("kubelet")
 	if err != nil {
 		return nil, err
 	}
 	n.program = cluster.Program{
-		Name: "kubelet", Path: filepath.Join(root, "bin", "node", "kubelet"), Args: []string{
+		Name: "kubelet", Path: kubelet, Args: []string{
 			"--config=" + filepath.Join(n.dir, "kubelet.yaml"), "--kubeconfig=" + c.KubeconfigPath, "--hostname-override=" + nodeName,
 			"--node-ip=" + nodeIP, "--root-dir=" + filepath.Join(n.dir, "kubelet"), "--cert-dir=" + filepath.Join(n.dir, "kubelet-certs"), "--v=2",
 		},
 		Healthy: "http://127.0.0.1:" + kubeletPort + "/healthz",
 	}
-	if _, err := os.Stat(n.program.Path); err != nil {
-		return nil, fmt.Errorf("%w: run make node", err)
+	if err := n.start(ctx); err != nil {
+		return nil, err
 	}
-	return n, n.start(ctx)
+	return n, n.connect(ctx)
 }
 
 // path is where a program of this machine is; missing has seen that it is there.
@@ -107,7 +111,9 @@ func (n *node) configure(group string) error {
 		return err
 	}
 	s := settings{
-		Dir: n.dir, Plugins: dir, Pause: pauseImage, Runtime: runtimeSocket, Health: runtimeHealth, Pods: podRange, Group: group, KubeletPort: kubeletPort,
+		Name: nodeName, Address: nodeIP, Domain: domain, Kubeconfig: n.cluster.KubeconfigPath, Dir: n.dir,
+		Plugins: dir, Pause: pauseImage, Runtime: runtimeSocket, Pods: podRange, Group: group, KubeletPort: kubeletPort,
+		RuntimeHealth: runtimeHealth, ProxyHealth: proxyHealth, ProxyMetrics: proxyMetrics, NamesHealth: namesHealth,
 	}
 	var errs []error
 	for _, sub := range []string{"", "networks", "volume"} {
@@ -117,7 +123,7 @@ func (n *node) configure(group string) error {
 	errs = append(errs, os.Chmod(n.volume(), 0o777))
 	for name, text := range map[string]string{
 		"containerd.toml": containerdConfig, "networks/pods.conflist": networkConfig, "kubelet.yaml": kubeletConfig,
-		"resolv.conf": "# Nothing here asks for a name.\n",
+		"proxy.yaml": proxyConfig, "Corefile": namesConfig, "resolv.conf": "# Who looks for names elsewhere finds none.\n",
 	} {
 		var out strings.Builder
 		t, err := template.New(name).Parse(text)

@@ -18,10 +18,11 @@ const (
 	patience   = "--timeout=3m" // of helm
 )
 
-// flag is what an upgrade changes.
+// What an upgrade changes: a flag, and how long helm test waits for an answer.
 const (
 	flagValue = "controller.claimMaxWait=7s"
 	flag      = "--claim-max-wait=7s"
+	testValue = "test.timeoutSeconds=5"
 )
 
 // release runs helm, and returns when what it has changed is ready.
@@ -33,6 +34,44 @@ func (s *stand) release(ctx context.Context, verb string, args ...string) error 
 // install installs the chart as it is in the repository.
 func (s *stand) install(ctx context.Context, args ...string) error {
 	return s.release(ctx, "install", append([]string{"helm/kiln"}, args...)...)
+}
+
+// test has helm test ask the release for an answer, by the name of its Service.
+func (s *stand) test(ctx context.Context) error {
+	said, err := s.tool(ctx, s.helm, "", "test", release, "-n", home, "--logs", patience)
+	if err == nil && !strings.Contains(said, ":8080/metrics answers") {
+		err = fmt.Errorf("helm test says\n%s", said)
+	}
+	return err
+}
+
+// testsAbsence shows that helm test tells a release that works from one of which nothing runs.
+func (s *stand) testsAbsence(ctx context.Context) error {
+	if err := s.scale(ctx, 0); err != nil {
+		return err
+	}
+	switch err := s.test(ctx); {
+	case err == nil:
+		return errors.New("helm test passes while nothing runs")
+	case !strings.Contains(err.Error(), "connection refused"):
+		return fmt.Errorf("helm test fails for another reason: %w", err)
+	}
+	if err := s.scale(ctx, 2); err != nil {
+		return err
+	}
+	return s.test(ctx)
+}
+
+// scale gives the Deployment a number of pods, and returns when it has just them.
+func (s *stand) scale(ctx context.Context, replicas int) error {
+	if _, err := s.kubectl(ctx, "-n", home, "scale", "deployment", deployment, fmt.Sprintf("--replicas=%d", replicas)); err != nil {
+		return err
+	}
+	if replicas > 0 {
+		return s.runs(ctx, replicas, func(string) error { return nil })
+	}
+	_, err := s.kubectl(ctx, "-n", home, "wait", "pod", "-l", "app="+deployment, "--for=delete", patience)
+	return err
 }
 
 // installation shows that the chart needs no values, and no more rights than the strictest
@@ -48,6 +87,7 @@ func (s *stand) installation(watching context.Context) []proof {
 			}
 			return s.runs(ctx, 2, func(string) error { return nil })
 		}},
+		{"helm test asks it by the name of its Service, and is answered", s.test},
 		{"the namespace of the sandboxes enforces it, too", func(ctx context.Context) error {
 			if err := s.admit(ctx, claiming, "restricted"); err != nil {
 				return err
@@ -79,7 +119,7 @@ func (s *stand) changes() []proof {
 	t := s.tenants[claiming]
 	return []proof{
 		{"an upgrade changes a flag, and claim after claim is served meanwhile", func(ctx context.Context) error {
-			err := t.serveWhile(ctx, "upgrade", func() error { return s.release(ctx, "upgrade", "helm/kiln", "--set", flagValue) })
+			err := t.serveWhile(ctx, "upgrade", func() error { return s.release(ctx, "upgrade", "helm/kiln", "--set", flagValue, "--set", testValue) })
 			return errors.Join(err, s.runs(ctx, 2, func(args string) error {
 				if !strings.Contains(args, flag) {
 					return fmt.Errorf("it runs with %s", args)
@@ -87,6 +127,7 @@ func (s *stand) changes() []proof {
 				return nil
 			}))
 		}},
+		{"helm test fails while nothing of the release runs, and passes when it does", s.testsAbsence},
 		{"a rollback takes it back, and claim after claim is served meanwhile", func(ctx context.Context) error {
 			err := t.serveWhile(ctx, "rollback", func() error { return s.release(ctx, "rollback", "1") })
 			return errors.Join(err, s.runs(ctx, 2, func(args string) error {

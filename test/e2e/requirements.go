@@ -16,6 +16,7 @@ var requirements = []requirement{
 	{"containerd", "the Debian package containerd"},
 	{"ctr", "the Debian package containerd"},
 	{"runc", "the Debian package runc"},
+	{"iptables-restore", "the Debian package iptables"}, // which kube-proxy writes rules with
 	{"ip", "the Debian package iproute2"},
 	{"mount", "the Debian package mount"},
 }

@@ -13,6 +13,7 @@ func TestWhatIsMissingIsSaidWithThePackageThatHasIt(t *testing.T) {
 	for _, want := range []string{
 		"there is no containerd in PATH: the Debian package containerd has it",
 		"there is no runc in PATH: the Debian package runc has it",
+		"there is no iptables-restore in PATH: the Debian package iptables has it",
 		"the Debian package containernetworking-plugins has them",
 	} {
 		if !strings.Contains(all, want) {
@@ -22,7 +23,7 @@ func TestWhatIsMissingIsSaidWithThePackageThatHasIt(t *testing.T) {
 }
 
 func TestAMachineThatHasAllIsNotAskedForMore(t *testing.T) {
-	machine(t, "containerd", "ctr", "runc", "ip", "mount", "bridge", "host-local", "loopback")
+	machine(t, "containerd", "ctr", "runc", "iptables-restore", "ip", "mount", "bridge", "host-local", "loopback")
 	for _, what := range missing() {
 		if !strings.Contains(what, "root") && !strings.Contains(what, "Linux") { // who runs this test may lack those
 			t.Error(what)

@@ -60,7 +60,7 @@ func newStand(ctx context.Context, c *cluster.Cluster, group string) (*stand, er
 	if s.node, err = startNode(ctx, c, group); err != nil {
 		return nil, err
 	}
-	told("containerd and kubelet", begun)
+	told("containerd, kubelet, kube-proxy and CoreDNS", begun)
 	return s, nil
 }
 
