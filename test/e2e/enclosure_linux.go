@@ -24,6 +24,7 @@ import (
 type enclosure struct {
 	work   string    // an empty directory; inside it is where everything is written
 	logs   string    // a directory that stays when something fails
+	groups grouping  // how its cgroup is made
 	keeper *exec.Cmd // removes what is left outside, also when this process can not
 	alive  io.Closer // whose end the keeper waits for
 }
@@ -31,24 +32,30 @@ type enclosure struct {
 // The roles of the processes that this program starts. Inside, the first starts the second, and
 // then only takes in orphans, as the first process of a machine does.
 const (
-	roleVariable = "KILN_E2E_ROLE"
-	workVariable = "KILN_E2E_WORK"
-	logsVariable = "KILN_E2E_LOGS"
-	roleKeeper   = "keeper"
-	roleInit     = "init"
-	roleProgram  = "program"
+	roleVariable    = "KILN_E2E_ROLE"
+	workVariable    = "KILN_E2E_WORK"
+	logsVariable    = "KILN_E2E_LOGS"
+	enabledVariable = "KILN_E2E_ENABLED" // controllers that the keeper takes back
+	roleKeeper      = "keeper"
+	roleInit        = "init"
+	roleProgram     = "program"
 )
 
 func newEnclosure() (*enclosure, error) {
+	g, err := findGroups(groups)
+	if err != nil {
+		return nil, err
+	}
 	work, err := os.MkdirTemp("", "kiln-e2e-")
 	if err != nil {
 		return nil, err
 	}
-	e := &enclosure{work: work}
+	e := &enclosure{work: work, groups: g}
 	if e.logs, err = os.MkdirTemp("", "kiln-e2e-logs-"); err != nil {
 		return nil, err
 	}
 	e.keeper = e.command(roleKeeper)
+	e.keeper.Env = append(e.keeper.Env, enabledVariable+"="+strings.Join(g.enable, " "))
 	e.keeper.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if e.alive, err = e.keeper.StdinPipe(); err != nil {
 		return nil, err
@@ -77,7 +84,7 @@ func (e *enclosure) command(role string) *exec.Cmd {
 // enter runs the program in new namespaces and returns its exit code. When this process
 // dies, so does everything in them.
 func (e *enclosure) enter() (code int, err error) {
-	if err := e.regroup(); err != nil {
+	if err := e.groups.make(e.group()); err != nil {
 		return 1, err
 	}
 	// The signal of a parent's death is bound to the thread.
@@ -149,44 +156,7 @@ func (e *enclosure) guard() error {
 	if err != nil {
 		err = left
 	}
-	return errors.Join(err, os.Remove(e.work))
-}
-
-const groups = "/sys/fs/cgroup"
-
-// regroup makes the cgroup of all containers, in each hierarchy: there is one, or one for each
-// controller.
-func (e *enclosure) regroup() error {
-	switch there, err := os.ReadFile(filepath.Join(groups, "cgroup.controllers")); {
-	case err == nil:
-		return errors.Join(enable(strings.Fields(string(there))), os.Mkdir(filepath.Join(groups, e.group()), 0o755))
-	case !errors.Is(err, fs.ErrNotExist):
-		return err
-	}
-	hierarchies, err := os.ReadDir(groups)
-	for _, h := range hierarchies {
-		if h.IsDir() { // and not one name more for another
-			err = errors.Join(err, os.Mkdir(filepath.Join(groups, h.Name(), e.group()), 0o755))
-		}
-	}
-	return err
-}
-
-// controllers are those that a kubelet wants to have in a cgroup if they are there at all.
-var controllers = []string{"cpu", "cpuset", "memory", "hugetlb", "pids"}
-
-// enable has controllers reach the cgroups below the one hierarchy's root, as a kubelet does
-// for the cgroups that it makes itself.
-func enable(there []string) error {
-	for _, c := range controllers {
-		if !slices.Contains(there, c) {
-			continue
-		}
-		if err := os.WriteFile(filepath.Join(groups, "cgroup.subtree_control"), []byte("+"+c), 0o644); err != nil {
-			return fmt.Errorf("controller %s for cgroups: %w", c, err)
-		}
-	}
-	return nil
+	return errors.Join(err, takeBack(groups, strings.Fields(os.Getenv(enabledVariable))), os.Remove(e.work))
 }
 
 // ungroup removes the cgroups that containers were in, under each hierarchy there is. Their

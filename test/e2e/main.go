@@ -14,13 +14,15 @@
 // again in namespaces of its own, in which it is all there is (enclosure): the processes end,
 // the bridge goes and what was mounted is unmounted when they end, however they end. What they
 // write is in a tmpfs that goes with them. Only cgroups are the machine's; they are below one
-// of our own, which a keeper removes that outlives everybody.
+// of our own, which a keeper removes that outlives everybody; and it takes back the controllers
+// that were enabled for it.
 //
 // Services have addresses by kube-proxy and names by CoreDNS, as in every cluster. But the API
 // server itself has the first address of their range and port 443, which is where every pod is
-// told to look for it, because its certificate is for the address at which it listens. The
-// kubelet puts no pods in cgroups by their class, because a cgroup of the
-// first version, or one without all controllers, is no reason not to run here.
+// told to look for it, because its certificate is for the address at which it listens.
+//
+// Cgroups may be of either version. Those of the second need controllers cpu, memory and pids,
+// which cgroups of the first may hold. Nothing is asked of systemd, whoever has the machine's.
 package main
 
 import (

@@ -40,6 +40,9 @@ func missing() (all []string) {
 	if _, err := pluginDir(); err != nil {
 		all = append(all, err.Error())
 	}
+	if _, err := findGroups(groups); err != nil {
+		all = append(all, err.Error())
+	}
 	return all
 }
 

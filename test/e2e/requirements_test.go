@@ -34,7 +34,7 @@ func TestAMachineThatHasAllIsNotAskedForMore(t *testing.T) {
 // machine has a test see a machine that has these programs and no others.
 func machine(t *testing.T, programs ...string) {
 	t.Helper()
-	dir, was := t.TempDir(), plugins
+	dir, were, was := t.TempDir(), plugins, groups
 	for _, p := range programs {
 		if err := os.WriteFile(filepath.Join(dir, p), nil, 0o755); err != nil {
 			t.Fatal(err)
@@ -42,5 +42,6 @@ func machine(t *testing.T, programs ...string) {
 	}
 	t.Setenv("PATH", dir)
 	plugins = []string{dir}
-	t.Cleanup(func() { plugins = was })
+	groups = tree(t, "cpu/", "memory/", "pids/")
+	t.Cleanup(func() { plugins, groups = were, was })
 }
