@@ -32,13 +32,13 @@ type enclosure struct {
 // The roles of the processes that this program starts. Inside, the first starts the second, and
 // then only takes in orphans, as the first process of a machine does.
 const (
-	roleVariable    = "KILN_E2E_ROLE"
-	workVariable    = "KILN_E2E_WORK"
-	logsVariable    = "KILN_E2E_LOGS"
-	enabledVariable = "KILN_E2E_ENABLED" // controllers that the keeper takes back
-	roleKeeper      = "keeper"
-	roleInit        = "init"
-	roleProgram     = "program"
+	roleVariable   = "KILN_E2E_ROLE"
+	workVariable   = "KILN_E2E_WORK"
+	logsVariable   = "KILN_E2E_LOGS"
+	handedVariable = "KILN_E2E_HANDED" // the controllers that the keeper leaves enabled
+	roleKeeper     = "keeper"
+	roleInit       = "init"
+	roleProgram    = "program"
 )
 
 func newEnclosure() (*enclosure, error) {
@@ -55,7 +55,7 @@ func newEnclosure() (*enclosure, error) {
 		return nil, err
 	}
 	e.keeper = e.command(roleKeeper)
-	e.keeper.Env = append(e.keeper.Env, enabledVariable+"="+strings.Join(g.enable, " "))
+	e.keeper.Env = append(e.keeper.Env, handedVariable+"="+strings.Join(g.handed, " "))
 	e.keeper.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if e.alive, err = e.keeper.StdinPipe(); err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func (e *enclosure) guard() error {
 	if err != nil {
 		err = left
 	}
-	return errors.Join(err, takeBack(groups, strings.Fields(os.Getenv(enabledVariable))), os.Remove(e.work))
+	return errors.Join(err, takeBack(groups, strings.Fields(os.Getenv(handedVariable))), os.Remove(e.work))
 }
 
 // ungroup removes the cgroups that containers were in, under each hierarchy there is. Their

@@ -19,9 +19,9 @@ type grouping struct {
 	// parents are the cgroups in which it is made: the root of the one hierarchy that cgroups
 	// of the second version are, or of each hierarchy of the first.
 	parents []string
-	// enable are the controllers that the root does not hand on yet. In the first version
-	// every cgroup has the controller of its hierarchy.
-	enable []string
+	// handed are the controllers that the root hands on, and enable those that it has to beside
+	// them. In the first version every cgroup has the controller of its hierarchy.
+	handed, enable []string
 }
 
 // Controllers of the second version: those that a kubelet wants handed on to its cgroup if
@@ -48,7 +48,7 @@ func findGroups(root string) (grouping, error) {
 	if err != nil {
 		return grouping{}, err
 	}
-	return grouping{parents: []string{root}, enable: without(without(wanted, without(wanted, there)), handed)}, nil
+	return grouping{parents: []string{root}, handed: handed, enable: without(without(wanted, without(wanted, there)), handed)}, nil
 }
 
 // findHierarchies finds those of the first version, and that of the second beside them.
@@ -98,16 +98,19 @@ func (g grouping) make(name string) error {
 	return errors.Join(errs...)
 }
 
-// takeBack has the root hand on no more than it did before. What somebody else has come to
-// use meanwhile stays.
-func takeBack(root string, enabled []string) error {
-	var errs []error
-	for _, c := range enabled {
-		if err := hand(root, "-"+c); !errors.Is(err, syscall.EBUSY) {
-			errs = append(errs, err)
+// takeBack has the root hand on no more than it did before: runc enables all that there are.
+// What somebody else hands on in turn stays.
+func takeBack(root string, before []string) error {
+	handed, err := controllers(root, "cgroup.subtree_control")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the first version
+	}
+	for _, c := range without(handed, before) {
+		if refused := hand(root, "-"+c); !errors.Is(refused, syscall.EBUSY) {
+			err = errors.Join(err, refused)
 		}
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // hand has a cgroup hand on a controller to those below it, or not.

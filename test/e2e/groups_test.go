@@ -73,12 +73,15 @@ func TestWhatCgroupsLackIsSaid(t *testing.T) {
 }
 
 func TestWhatWasEnabledIsTakenBack(t *testing.T) {
-	root := tree(t, "cgroup.subtree_control=")
-	if err := takeBack(root, []string{"hugetlb"}); err != nil {
+	root := tree(t, "cgroup.subtree_control=cpu memory pids io")
+	if err := takeBack(root, []string{"cpu", "memory", "pids"}); err != nil {
 		t.Fatal(err)
 	}
-	if last, err := controllers(root, "cgroup.subtree_control"); err != nil || !slices.Equal(last, []string{"-hugetlb"}) {
+	if last, err := controllers(root, "cgroup.subtree_control"); err != nil || !slices.Equal(last, []string{"-io"}) {
 		t.Errorf("what was written last is %v, %v", last, err)
+	}
+	if err := takeBack(tree(t, "cpu/"), nil); err != nil {
+		t.Errorf("cgroups of the first version have nothing to take back: %v", err)
 	}
 }
 
