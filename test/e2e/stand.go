@@ -138,7 +138,8 @@ func (s *stand) shell(ctx context.Context) error {
 	if shell == "" {
 		shell = "sh"
 	}
-	fmt.Printf("\nA shell on the node, in which kubectl and helm work. Images are %s, %s and Kiln's.\n", imageOne, imageTwo)
+	fmt.Printf("\nA shell on the node, in which kubectl and helm work. Images are %s, %s and Kiln's; there is no registry.\n", imageOne, imageTwo)
+	fmt.Printf("So this is how to run an example:\n  sed 's|python:3.13-slim|%s|; /command:/d' examples/quickstart.yaml | kubectl apply -f -\n", imageOne)
 	command := exec.CommandContext(ctx, shell)
 	command.Dir, command.Env = s.root, s.environment()
 	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
