@@ -34,11 +34,11 @@ test: plane $(BIN)/helm ## run all tests against the same control plane, with th
 	@$(MAKE) --no-print-directory -j 3 test-plane test-pure test-image
 
 test-pure: # what needs no control plane
-	go test ./states/...
-	go test $(RACE) $$(go list ./... | grep -v /states)
+	go test -timeout 30m ./states/...
+	go test -timeout 30m $(RACE) $$(go list ./... | grep -v /states)
 
 test-image:
-	cd test && go test ./image
+	cd test && go test -timeout 30m ./image
 
 test-plane:
 	cd test && KUBEBUILDER_ASSETS=$(PLANE) go test -timeout 30m -p 4 -parallel 4 $(RACE) ./suite $$(go list ./... | grep -v '/image\|/suite')
