@@ -131,7 +131,7 @@ func forbidden(t *testing.T, since int) (refused []string) {
 // lease has somebody hold the lease until the test ends, or nobody, if that is the name.
 func lease(t *testing.T, holder string) {
 	t.Helper()
-	held := "{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: a3317529.agent-sandbox.x-k8s.io, namespace: " + stage.Home +
+	held := "{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: " + stage.Lease + ", namespace: " + stage.Home +
 		"}, spec: {holderIdentity: '" + holder + "', leaseDurationSeconds: 3600}}"
 	if err := setup.cluster.Apply(setup.ctx, []byte(held)); err != nil {
 		t.Fatal(err)

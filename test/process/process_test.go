@@ -43,10 +43,8 @@ func said(t *testing.T, r *stage.Replica) string {
 	return string(text)
 }
 
-const leaseName = "a3317529.agent-sandbox.x-k8s.io"
-
 func holder(g Gomega) string {
-	lease, err := world.core.CoordinationV1().Leases(stage.Home).Get(world.ctx, leaseName, metav1.GetOptions{})
+	lease, err := world.core.CoordinationV1().Leases(stage.Home).Get(world.ctx, stage.Lease, metav1.GetOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
 	if lease.Spec.HolderIdentity == nil {
 		return ""

@@ -124,7 +124,7 @@ func watchLease(t *testing.T) (holders func() []string) {
 	t.Helper()
 	g := NewWithT(t)
 	leases := world.core.CoordinationV1().Leases(stage.Home)
-	w, err := leases.Watch(world.ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", leaseName).String()})
+	w, err := leases.Watch(world.ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", stage.Lease).String()})
 	g.Expect(err).NotTo(HaveOccurred())
 	var all []string
 	done := make(chan struct{})

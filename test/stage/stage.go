@@ -13,10 +13,11 @@ import (
 	"github.com/kiln-sandbox/kiln/test/cluster"
 )
 
-// Where the controller lives and who it is.
+// Where the controller lives, who it is, and the lease that its replicas share.
 const (
 	Home    = "agent-sandbox-system"
 	Account = "agent-sandbox-controller"
+	Lease   = "a3317529.agent-sandbox.x-k8s.io"
 )
 
 // A Kiln is a controller to run.
