@@ -138,8 +138,8 @@ func (c *Cluster) startNodes(ctx context.Context) error {
 		Healthy: "http://" + address + "/healthz",
 		// kwok keeps its settings under the home directory.
 		Env: []string{"HOME=" + c.Dir},
-		// Its goroutines share maps, and once in a few hundred runs that ends it. It has
-		// no state of its own: the next one goes on.
+		// A fault of its own ended it in the middle of a test once. It has no state: the
+		// next one goes on.
 		Mortal: true,
 	}); err != nil {
 		return err

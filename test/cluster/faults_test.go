@@ -106,20 +106,28 @@ func TestADeathIsReported(t *testing.T) {
 	nothingLeft(t, temp)
 }
 
-// A scheduler that finds its own view wrong ends itself. The simulated kubelet does so
-// unasked, and is always started again.
-func TestAComponentThatEndsIsStartedAgainWhereThatIsAskedFor(t *testing.T) {
-	c, err := cluster.Start(t.Context(), cluster.Options{Scheduler: true, Nodes: 1, Restart: true})
+// A scheduler that finds its own view wrong ends itself, and is started again where that is
+// asked for. The simulated kubelet always is.
+func TestAComponentThatEndsIsStartedAgain(t *testing.T) {
+	for name, options := range map[string]cluster.Options{
+		"kube-scheduler": {Scheduler: true, Restart: true},
+		"kwok":           {Nodes: 1},
+	} {
+		t.Run(name, func(t *testing.T) { startsAgain(t, name, options) })
+	}
+}
+
+func startsAgain(t *testing.T, name string, options cluster.Options) {
+	t.Helper()
+	c, err := cluster.Start(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"kube-scheduler", "kwok"} {
-		before := c.PID(name)
-		if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
-		NewWithT(t).Eventually(func() int { return c.PID(name) }, "1m").ShouldNot(Or(BeZero(), Equal(before)), name)
+	before := c.PID(name)
+	if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
 	}
+	NewWithT(t).Eventually(func() int { return c.PID(name) }, "1m").ShouldNot(Or(BeZero(), Equal(before)))
 	select {
 	case err := <-c.Broken():
 		t.Error(err)
