@@ -48,7 +48,9 @@ func findGroups(root string) (grouping, error) {
 	if err != nil {
 		return grouping{}, err
 	}
-	return grouping{parents: []string{root}, handed: handed, enable: without(without(wanted, without(wanted, there)), handed)}, nil
+	kept := without(there, handed)
+	enable := slices.DeleteFunc(slices.Clone(wanted), func(c string) bool { return !slices.Contains(kept, c) })
+	return grouping{parents: []string{root}, handed: handed, enable: enable}, nil
 }
 
 // findHierarchies finds those of the first version, and that of the second beside them.
