@@ -168,7 +168,7 @@ func TestAnEditOfABoundClaimsMetadataReachesItsPodWithFewWrites(t *testing.T) {
 	w.Await(world.ClaimSays("a", "InvalidMetadata", "spec.additionalPodMetadata.labels[who]: a label needs a domain, one of: sandbox.users.io"))
 	g.Expect(podHas(pod, map[string]string{"sandbox.users.io/who": "me", "who": ""}, nil)).To(BeTrueIn(w))
 	w.LabelPod(pod, "sandbox.users.io/who", "stolen")
-	w.Await(podHas(pod, map[string]string{"sandbox.users.io/who": "stolen"}, nil))
+	w.Await(podHas(pod, map[string]string{"sandbox.users.io/who": "me"}, nil))
 	w.LabelPod(pod, apply.LabelClaimUID, "x")
 	w.Await(podHas(pod, map[string]string{apply.LabelClaimUID: string(w.Claim("a").UID)}, nil))
 }
