@@ -64,6 +64,7 @@ type Stores struct {
 	Policies  *Store[*networkingv1.NetworkPolicy]
 
 	blueprints *blueprints
+	specs      specs
 }
 
 // New returns the stores over a connection, of one namespace or, with none, of
@@ -72,7 +73,7 @@ type Stores struct {
 func New(c *client.Connection, ns string) (*Stores, error) {
 	named := func(o *metav1.ListOptions) { o.LabelSelector = apply.LabelNameHash }
 	s := &Stores{
-		blueprints: newBlueprints(),
+		blueprints: newBlueprints(), specs: newSpecs(specsKnown),
 		Pods: newStore(informer(listWatch(c.Core.CoreV1().Pods(ns), named), &corev1.Pod{},
 			indexes{ByOwner: ownerIndex, ByBirth: birthIndex, ByTemplateHash: madeIndex}),
 			func(ctx context.Context, k view.Key) (*corev1.Pod, error) {
@@ -133,7 +134,7 @@ func New(c *client.Connection, ns string) (*Stores, error) {
 		return pointers(l.Items), l.ResourceVersion, nil
 	}
 	for _, i := range s.Informers() {
-		if err := i.SetTransform(trim); err != nil {
+		if err := i.SetTransform(s.keep); err != nil {
 			return nil, fmt.Errorf("set up an informer: %w", err)
 		}
 	}
@@ -220,6 +221,14 @@ func informer(lw cache.ListerWatcher, kind runtime.Object, by indexes) cache.Sha
 		all[string(name)] = index
 	}
 	return cache.NewSharedIndexInformerWithOptions(lw, kind, cache.SharedIndexInformerOptions{ResyncPeriod: never, Indexers: all})
+}
+
+// keep is what is kept of an object that an informer was told of.
+func (s *Stores) keep(o any) (any, error) {
+	if b, ok := o.(*agents.Sandbox); ok {
+		b.Spec.PodTemplate.Spec.Raw = s.specs.share(b.Spec.PodTemplate.Spec.Raw)
+	}
+	return trim(o)
 }
 
 // trim drops what nobody here reads before it is kept. The managed fields of an
