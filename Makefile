@@ -59,7 +59,7 @@ sdk: plane build $(BIN)/python/installed ## run the published Python SDK against
 	@$(BIN)/sdk --python $(abspath $(BIN)/python/bin/python)
 
 .PHONY: bench
-bench: plane build ## measure every scenario of kiln bench on a control plane of its own, into bin/bench (BENCH= its flags and scenarios; AGAINST=other-kiln ROUNDS=3 compares)
+bench: plane build ## measure every scenario of kiln bench on a control plane of its own, into bin/bench (BENCH= its flags and scenarios; AGAINST=other-kiln,another ROUNDS=3 compares)
 	@cd test && go build -o ../$(BIN)/benchstand ./bench
 	@$(BIN)/benchstand $(BENCH)
 

@@ -87,6 +87,15 @@ func TestAClusterIsMeasuredAndLeftAsItWas(t *testing.T) {
 	g.Expect(said.String()).To(ContainSubstring("round 1: burst"))
 }
 
+func TestContestantsAreThisControllerAndTheOthersByTheirNames(t *testing.T) {
+	g := NewWithT(t)
+	all, err := contestants("bin/kiln", []string{"old/kiln", "wide"})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(all).To(Equal([]turn{{name: "this", controller: "bin/kiln"}, {name: "kiln", controller: "old/kiln"}, {name: "wide", controller: "wide"}}))
+	_, err = contestants("bin/kiln", []string{"a/wide", "b/wide"})
+	g.Expect(err).To(MatchError(ContainSubstring("name the binary b/wide differently")))
+}
+
 // asked is how often a claim cost a request.
 func asked(r bench.Result, verb, resource string) (n float64) {
 	for _, one := range r.Requests {

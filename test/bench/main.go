@@ -4,8 +4,9 @@
 //	bench [flags and scenarios of kiln bench]
 //
 // Without any it runs all scenarios, in a way that takes about ten minutes on two
-// cores. With AGAINST in the environment, the path of another kiln, it measures both
-// controllers in turns on the same control plane, ROUNDS times (three), and compares.
+// cores. With AGAINST in the environment, paths of other kilns with commas between them,
+// it measures all of them in turns on the same control plane, ROUNDS times (three), and
+// compares each with this one.
 package main
 
 import (
@@ -15,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/kiln-sandbox/kiln/test/cluster"
 	"github.com/kiln-sandbox/kiln/test/stage"
@@ -76,8 +78,8 @@ func play(ctx context.Context, logs string, args []string) (err error) {
 	ctx, cancel := c.While(ctx)
 	defer cancel()
 	s := stand{cluster: c, tool: filepath.Join(root, "bin", "kiln"), out: filepath.Join(root, "bin", "bench"), args: args}
-	if other := os.Getenv("AGAINST"); other != "" {
-		err = s.inTurns(ctx, other)
+	if others := os.Getenv("AGAINST"); others != "" {
+		err = s.inTurns(ctx, strings.Split(others, ","))
 	} else {
 		err = s.measure(ctx, turn{name: "report", controller: s.tool})
 	}

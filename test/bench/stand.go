@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -67,25 +68,47 @@ func (s stand) measure(ctx context.Context, t turn) (err error) {
 	return nil
 }
 
-// inTurns measures this controller and another in turns: what the machine does besides
-// meets both. A is the other, B this one.
-func (s stand) inTurns(ctx context.Context, other string) error {
+// inTurns measures this controller and others in turns: what the machine does besides
+// meets all of them. Each of the others is compared with this one.
+func (s stand) inTurns(ctx context.Context, others []string) error {
 	n, err := rounds()
 	if err != nil {
 		return err
 	}
-	for i := range n {
-		turns := []turn{{"a", other, i + 1}, {"b", s.tool, i + 1}}
-		if i%2 == 1 {
-			turns[0], turns[1] = turns[1], turns[0]
-		}
-		for _, t := range turns {
+	all, err := contestants(s.tool, others)
+	if err != nil {
+		return err
+	}
+	for round := range n {
+		for i := range all {
+			t := all[(i+round)%len(all)]
+			t.round = round + 1
 			if err := s.measure(ctx, t); err != nil {
 				return err
 			}
 		}
 	}
-	return run(ctx, s.tool, "bench", "compare", filepath.Join(s.out, "a.json"), filepath.Join(s.out, "b.json"))
+	for _, other := range all[1:] {
+		fmt.Printf("\n%s, divided by %s:\n", s.tool, other.controller)
+		if err := run(ctx, s.tool, "bench", "compare", filepath.Join(s.out, other.name+".json"), filepath.Join(s.out, all[0].name+".json")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// contestants are this controller and others, to be measured in turns. The report of each
+// other one is named after its binary.
+func contestants(this string, others []string) ([]turn, error) {
+	all := []turn{{name: "this", controller: this}}
+	for _, path := range others {
+		t := turn{name: filepath.Base(path), controller: path}
+		if slices.ContainsFunc(all, func(o turn) bool { return o.name == t.name }) {
+			return nil, fmt.Errorf("AGAINST has two reports named %s; name the binary %s differently", t.name, path)
+		}
+		all = append(all, t)
+	}
+	return all, nil
 }
 
 // run runs a program to its end, or ends it: what it would clean up goes with the
