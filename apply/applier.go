@@ -2,7 +2,6 @@ package apply
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -68,37 +67,6 @@ func New(cfg *rest.Config, opts Options) (*Applier, error) {
 // Drain refuses the writes that nobody waits for, from now on and those that have
 // not begun: refills and what trails. Whoever works next makes them.
 func (a *Applier) Drain() { a.gate.drain() }
-
-// transport is the transport of a class: requests that are not permitted do not
-// come to it.
-func (o Options) transport(next http.RoundTripper) http.RoundTripper {
-	if o.Wrap != nil {
-		next = o.Wrap(next)
-	}
-	if o.Permit == nil {
-		return next
-	}
-	return permitted{next, o.Permit}
-}
-
-// permitted is a transport that asks before each request.
-type permitted struct {
-	next   http.RoundTripper
-	permit func() error
-}
-
-func (p permitted) RoundTrip(r *http.Request) (*http.Response, error) {
-	if err := p.permit(); err != nil {
-		if r.Body != nil {
-			err = errors.Join(err, r.Body.Close())
-		}
-		return nil, errors.Join(ErrStopped, err)
-	}
-	return p.next.RoundTrip(r)
-}
-
-// WrappedRoundTripper lets client-go find the transport, to close its connections.
-func (p permitted) WrappedRoundTripper() http.RoundTripper { return p.next }
 
 // A write says what a request is: it gives the metrics their labels, errors their
 // beginning and the log line its fields.
