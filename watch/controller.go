@@ -151,7 +151,7 @@ func (c *Controller) wire(applier *apply.Applier, fresh *claim.Freshness) error 
 	problems, deletions := memory.NewPolicyProblems(), memory.NewPolicyDeletions()
 	c.shelves = shelf.New(s, retirements, wakeClaim)
 	a.Await(c.shelves.Awaited)
-	c.shelves.Refusals = refusals
+	c.shelves.Refusals, c.shelves.WakePool = refusals, wakePool
 	metrics := claim.NewMetrics(o.Metrics)
 	c.Claims = &claim.Claims{
 		Stores: s, Shelves: c.shelves, Writer: a, Metrics: metrics, Prove: fresh.Prove,

@@ -27,8 +27,8 @@ type Shelves struct {
 	// Refusals are the members that the API server does not let claims have; nil if
 	// nobody notes them.
 	Refusals *memory.Refusals
-	// WakeClaim has a claim look again.
-	WakeClaim func(view.Key)
+	// WakeClaim has a claim look again, WakePool a pool.
+	WakeClaim, WakePool func(view.Key)
 
 	mu    sync.Mutex
 	shelf map[types.UID]*states.Shelf[borrower]
@@ -55,7 +55,7 @@ type visit struct {
 // New returns shelves with nothing on them.
 func New(s *store.Stores, r *memory.Retirements, wakeClaim func(view.Key)) *Shelves {
 	return &Shelves{
-		Stores: s, Retirements: r, WakeClaim: wakeClaim,
+		Stores: s, Retirements: r, WakeClaim: wakeClaim, WakePool: func(view.Key) {},
 		shelf: map[types.UID]*states.Shelf[borrower]{},
 		on:    map[view.Key]types.UID{}, visits: map[view.Key]visit{},
 	}
@@ -258,13 +258,17 @@ func (s *Shelves) of(pool types.UID) *states.Shelf[borrower] {
 }
 
 // leave ends a claim's business without a sandbox. What it took is free again, if
-// the stores still say so.
+// the stores still say so. If they do not, it is gone, and its pool has counted it until
+// now: nothing else tells the pool to make another.
 func (s *Shelves) leave(was visit) {
 	took, lent := s.of(was.pool).Taken(was.borrower)
 	s.wakeAll(s.of(was.pool).GiveBack(was.borrower))
 	s.forget(was)
 	if lent {
 		s.sync(view.Key{Namespace: was.Namespace, Name: took.Name})
+		for _, pool := range s.Stores.Pools.By(store.ByID, was.Namespace+"/"+string(was.pool)) {
+			s.WakePool(view.KeyOf(pool))
+		}
 	}
 }
 

@@ -401,3 +401,21 @@ func TestAsManyMembersAreAwaitedAsClaimsAreInLine(t *testing.T) {
 	d.GiveBack(at("c"))
 	d.g.Expect(awaited()).To(Equal([]bool{true, false}))
 }
+
+// Until its claim's step ends a pool counts a member that was taken. The claim went
+// meanwhile, and the member with it: nothing else tells the pool.
+func TestAPoolLooksAgainWhenAHandOverEndsWithoutItsClaim(t *testing.T) {
+	d := aDesk(t)
+	var pools []string
+	d.WakePool = func(k view.Key) { pools = append(pools, k.String()) }
+	p := d.pool("p")
+	d.sandbox("m")
+	d.pod("a", "m")
+	d.g.Expect(d.offered(p, claim("c"))).To(Equal("m"))
+	d.sandbox("m", adoptedBy("c"))
+	d.g.Expect(d.Loans("p")).To(Equal([]string{"m"}), "the pool counts it still")
+	d.g.Expect(pools).To(BeEmpty())
+	d.GiveBack(at("c"))
+	d.g.Expect(d.Loans("p")).To(BeEmpty())
+	d.g.Expect(pools).To(Equal([]string{"a/p"}))
+}
