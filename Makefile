@@ -41,7 +41,7 @@ test-image:
 	cd test && go test -timeout 30m ./image
 
 test-plane:
-	cd test && KUBEBUILDER_ASSETS=$(PLANE) go test -timeout 30m -p 4 -parallel 8 $(RACE) ./suite $$(go list ./... | grep -v '/image\|/suite')
+	cd test && KUBEBUILDER_ASSETS=$(PLANE) go test -timeout 30m -p 4 -parallel $(if $(RACE),4,8) $(RACE) ./suite $$(go list ./... | grep -v '/image\|/suite')
 
 .PHONY: e2e
 e2e: plane node image $(BIN)/helm ## install Kiln on a real node and hold it to its promises (Linux, root; KEEP=1 is a shell on the node instead)
