@@ -124,7 +124,8 @@ func TestAWatchThatIsRefusedEndsWhatRestsOnIt(t *testing.T) {
 	g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
 
 	s, _ = play(t, 1, says(200, `{"metadata":{"resourceVersion":"5"}}`), says(403, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`))
-	ctx, stop, _ := s.attend(t.Context(), source{path: "/x"}, func(time.Time, event) {}) // the refusal may be there before it returns
+	ctx, stop, err := s.attend(t.Context(), source{path: "/x"}, func(time.Time, event) {})
+	g.Expect(err).NotTo(HaveOccurred(), "it was listed, however soon its watch is refused")
 	<-ctx.Done()
 	g.Expect(apierrors.IsForbidden(context.Cause(ctx))).To(BeTrue())
 	stop()

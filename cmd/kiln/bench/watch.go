@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -118,26 +117,29 @@ func (s *server) follow(ctx context.Context, of source, see func(at time.Time, e
 // been listed. The context that it returns ends when the watch fails; stop ends both.
 func (s *server) attend(ctx context.Context, of source, see func(at time.Time, e event)) (_ context.Context, stop func(), err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	begun, ended := make(chan struct{}), make(chan struct{})
+	began, ended := make(chan error, 1), make(chan struct{}) // what comes first decides how it began
+	begin := func(err error) {
+		select {
+		case began <- err:
+		default:
+		}
+	}
 	go func() {
 		defer close(ended)
-		var once sync.Once
 		cancel(s.follow(ctx, of, func(at time.Time, e event) bool {
 			see(at, e)
 			if e.Type == listed {
-				once.Do(func() { close(begun) })
+				begin(nil)
 			}
 			return true
 		}))
+		begin(context.Cause(ctx))
 	}()
 	stop = func() { cancel(nil); <-ended }
-	select {
-	case <-begun:
-		return ctx, stop, nil
-	case <-ctx.Done():
+	if err = <-began; err != nil {
 		stop()
-		return ctx, stop, context.Cause(ctx)
 	}
+	return ctx, stop, err
 }
 
 // errEnough ends a watch whose reader has seen what it looked for.
