@@ -149,9 +149,9 @@ func (c *Controller) wire(applier *apply.Applier, fresh *claim.Freshness) error 
 	churn, inFlight, retirements := memory.NewChurn(), memory.NewPodsInFlight(), memory.NewRetirements()
 	refusals := memory.NewRefusals(o.Now)
 	problems, deletions := memory.NewPolicyProblems(), memory.NewPolicyDeletions()
-	c.shelves = shelf.New(s, retirements, wakeClaim)
+	c.shelves = shelf.New(s, retirements, wakeClaim, wakePool)
 	a.Await(c.shelves.Awaited)
-	c.shelves.Refusals, c.shelves.WakePool = refusals, wakePool
+	c.shelves.Refusals = refusals
 	metrics := claim.NewMetrics(o.Metrics)
 	c.Claims = &claim.Claims{
 		Stores: s, Shelves: c.shelves, Writer: a, Metrics: metrics, Prove: fresh.Prove,

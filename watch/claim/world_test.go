@@ -103,7 +103,7 @@ func (w *world) writing() *recorder {
 	r := &recorder{}
 	w.Writer = r
 	w.Events = loop.NewEmitter(r.event, nil, slog.New(slog.DiscardHandler))
-	w.Shelves, w.Refusals = shelf.New(w.Stores, memory.NewRetirements(), w.Wake), memory.NewRefusals(w.Now)
+	w.Shelves, w.Refusals = shelf.New(w.Stores, memory.NewRetirements(), w.Wake, w.WakePool), memory.NewRefusals(w.Now)
 	w.Shelves.Refusals = w.Refusals
 	w.WakeSandboxAfter = func(k view.Key, t time.Duration) { w.woken = append(w.woken, fmt.Sprintf("sandbox %s after %s", k, t)) }
 	return r

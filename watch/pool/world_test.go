@@ -88,7 +88,7 @@ func (w *world) writing() *recorder {
 	r := &recorder{}
 	w.Writer = r
 	w.Events = loop.NewEmitter(r.event, nil, slog.New(slog.DiscardHandler))
-	w.Shelves = shelf.New(w.Stores, w.Retirements, func(view.Key) {})
+	w.Shelves = shelf.New(w.Stores, w.Retirements, func(view.Key) {}, func(view.Key) {})
 	for _, b := range w.Stores.Sandboxes.All() {
 		w.Shelves.Sync(view.KeyOf(b))
 	}

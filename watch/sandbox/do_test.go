@@ -23,7 +23,7 @@ import (
 )
 
 func (w *world) onShelves() {
-	w.Shelves = shelf.New(w.Stores, w.Retirements, func(view.Key) {})
+	w.Shelves = shelf.New(w.Stores, w.Retirements, func(view.Key) {}, func(view.Key) {})
 }
 
 // writing gives a world its shelves and a writer that records.

@@ -118,7 +118,7 @@ func TestASandboxSaysWhyItsPodMustNotStart(t *testing.T) {
 // The watch of templates may be behind what was read of one.
 func TestWhoWaitsForAPolicyHasItsTemplateLookAfterIt(t *testing.T) {
 	w := aWorld(t, aSandbox(promised, young), theTemplate())
-	w.Shelves = shelf.New(w.Stores, w.Retirements, func(view.Key) {})
+	w.Shelves = shelf.New(w.Stores, w.Retirements, func(view.Key) {}, func(view.Key) {})
 	loop.Step(t.Context(), w.Sandboxes, key)
 	w.g.Expect(w.woken).To(Equal([]string{"template a/t"}))
 	w.woken = nil

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
@@ -53,9 +54,9 @@ type visit struct {
 }
 
 // New returns shelves with nothing on them.
-func New(s *store.Stores, r *memory.Retirements, wakeClaim func(view.Key)) *Shelves {
+func New(s *store.Stores, r *memory.Retirements, wakeClaim, wakePool func(view.Key)) *Shelves {
 	return &Shelves{
-		Stores: s, Retirements: r, WakeClaim: wakeClaim, WakePool: func(view.Key) {},
+		Stores: s, Retirements: r, WakeClaim: wakeClaim, WakePool: wakePool,
 		shelf: map[types.UID]*states.Shelf[borrower]{},
 		on:    map[view.Key]types.UID{}, visits: map[view.Key]visit{},
 	}
@@ -266,7 +267,8 @@ func (s *Shelves) leave(was visit) {
 	s.forget(was)
 	if lent {
 		s.sync(view.Key{Namespace: was.Namespace, Name: took.Name})
-		for _, pool := range s.Stores.Pools.By(store.ByID, was.Namespace+"/"+string(was.pool)) {
+		id := store.ID(&metav1.ObjectMeta{Namespace: was.Namespace, UID: was.pool})
+		for _, pool := range s.Stores.Pools.By(store.ByID, id) {
 			s.WakePool(view.KeyOf(pool))
 		}
 	}

@@ -30,6 +30,8 @@ type desk struct {
 	g     Gomega
 	now   int
 	woken []string
+	// pools are those that were woken.
+	pools []string
 }
 
 func aDesk(t *testing.T) *desk {
@@ -39,7 +41,8 @@ func aDesk(t *testing.T) *desk {
 	s, err := store.New(conn, "")
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	d := &desk{g: NewWithT(t)}
-	d.Shelves = New(s, memory.NewRetirements(), func(k view.Key) { d.woken = append(d.woken, k.Name) })
+	d.Shelves = New(s, memory.NewRetirements(),
+		func(k view.Key) { d.woken = append(d.woken, k.Name) }, func(k view.Key) { d.pools = append(d.pools, k.String()) })
 	return d
 }
 
@@ -406,16 +409,14 @@ func TestAsManyMembersAreAwaitedAsClaimsAreInLine(t *testing.T) {
 // meanwhile, and the member with it: nothing else tells the pool.
 func TestAPoolLooksAgainWhenAHandOverEndsWithoutItsClaim(t *testing.T) {
 	d := aDesk(t)
-	var pools []string
-	d.WakePool = func(k view.Key) { pools = append(pools, k.String()) }
 	p := d.pool("p")
 	d.sandbox("m")
 	d.pod("a", "m")
 	d.g.Expect(d.offered(p, claim("c"))).To(Equal("m"))
 	d.sandbox("m", adoptedBy("c"))
 	d.g.Expect(d.Loans("p")).To(Equal([]string{"m"}), "the pool counts it still")
-	d.g.Expect(pools).To(BeEmpty())
+	d.g.Expect(d.pools).To(BeEmpty())
 	d.GiveBack(at("c"))
 	d.g.Expect(d.Loans("p")).To(BeEmpty())
-	d.g.Expect(pools).To(Equal([]string{"a/p"}))
+	d.g.Expect(d.pools).To(Equal([]string{"a/p"}))
 }
