@@ -98,7 +98,7 @@ func TestTheLifeOfAController(t *testing.T) {
 		g.Expect(first.Stop()).To(Succeed())
 		g.Expect(first.ExitCode()).To(Equal(0), said(t, first))
 		g.Expect(holder(g)).To(BeEmpty(), "the next leader need not wait for the lease to run out")
-		handovers(g, "a")
+		handovers(g, "a", said(t, first))
 		g.Expect(<-rest).To(Succeed())
 		g.Expect(len(bound(g, "a"))).To(BeNumerically("<", 40), "the burst outlasted it")
 	})
@@ -208,8 +208,9 @@ func bound(g Gomega, pool string) map[string]string {
 }
 
 // handovers proves that no hand-over is half done: whoever owns a warm sandbox
-// has been told of it.
-func handovers(g Gomega, pool string) {
+// has been told of it. What is said of it is what the
+// controllers said.
+func handovers(g Gomega, pool string, said ...any) {
 	told := bound(g, pool)
 	list, err := world.kiln.Sandboxes("default").List(world.ctx, metav1.ListOptions{LabelSelector: "agents.x-k8s.io/launch-type=warm"})
 	g.Expect(err).NotTo(HaveOccurred())
@@ -217,7 +218,7 @@ func handovers(g Gomega, pool string) {
 		owner := metav1.GetControllerOf(&s)
 		g.Expect(owner).NotTo(BeNil())
 		if owner.Kind == "SandboxClaim" && s.DeletionTimestamp == nil && mine(g, pool, owner.Name) {
-			g.Expect(told).To(HaveKeyWithValue(s.Name, owner.Name))
+			g.Expect(told).To(HaveKeyWithValue(s.Name, owner.Name), said...)
 		}
 	}
 }
