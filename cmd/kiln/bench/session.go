@@ -216,17 +216,19 @@ func (s *session) note(format string, args ...any) {
 // farewell is how long cleaning up may take without anything being deleted.
 const farewell = 5 * time.Minute
 
-// clean removes everything that was made, also when the run was interrupted.
+// clean removes everything that was made, also when the run was interrupted. A namespace
+// that is kept keeps nothing that is outside of it.
 func (s *session) clean(ctx context.Context, why error) error {
-	if s.Keep && why == nil {
-		return nil
-	}
+	keep := s.Keep && why == nil
 	if ctx.Err() != nil {
 		s.progress.say("interrupted; removing namespace %s (a second Ctrl-C ends at once and leaves it)", s.Namespace)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer cancel()
 	err := s.floor.remove(ctx, s.server)
+	if keep {
+		return err
+	}
 	path := namespaces + "/" + s.Namespace
 	if gone := s.server.remove(ctx, path); gone != nil {
 		return errors.Join(err, fmt.Errorf("remove namespace %s: %w", s.Namespace, gone))

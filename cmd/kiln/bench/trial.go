@@ -99,12 +99,12 @@ func (t *trial) ask(ctx context.Context) (*life, bool) {
 	return one, true
 }
 
-// drop deletes a claim that was made.
+// drop deletes a claim. One that could not be made may be there all the same: an answer
+// that is lost says nothing.
 func (t *trial) drop(ctx context.Context, one *life) {
-	if one.refused != "" {
-		return
+	if one.refused == "" {
+		t.ledger.drop(one)
 	}
-	t.ledger.drop(one)
 	if err := t.server.remove(ctx, t.claims+"/"+one.name); err != nil {
 		t.ledger.fail("delete", err)
 	}
