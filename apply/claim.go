@@ -139,7 +139,7 @@ func refusal(claim *ext.SandboxClaim, s *agents.Sandbox) ext.SandboxClaimStatus 
 func (a *Applier) ReportClaim(ctx context.Context, claim *ext.SandboxClaim, want ext.SandboxClaimStatus) (*ext.SandboxClaim, error) {
 	want.State = ext.State(ClaimState(claim))
 	w := write{class: classTake, manager: states.ClaimManager, kind: "claimstatus", edge: "report", key: keyOf(claim), pool: claim.Spec.WarmPoolRef.Name}
-	if SameStatus(claim.Status, want) {
+	if sameStatus(claim.Status, want) {
 		a.skip(w)
 		return claim, nil
 	}

@@ -242,7 +242,7 @@ func TestAPodIsBoundAlikeWhateverStateItComesFrom(t *testing.T) {
 		}), string(edge.From))
 		g.Expect(config.Annotations).To(Equal(map[string]string{
 			"example.com/why": "because", AnnotationLabels: "sandbox.users.io/who,team", AnnotationAnnotations: "example.com/why,note",
-			AnnotationRestated: "annotation:agents.x-k8s.io/propagated-annotations,annotation:agents.x-k8s.io/propagated-labels," +
+			annotationRestated: "annotation:agents.x-k8s.io/propagated-annotations,annotation:agents.x-k8s.io/propagated-labels," +
 				"annotation:example.com/why,label:sandbox.users.io/who",
 		}), string(edge.From))
 	}

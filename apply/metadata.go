@@ -124,7 +124,7 @@ type podMetadata struct{ labels, annotations map[string]string }
 // with the move.
 func (a *Applier) metadata(m PodMove, to states.State) podMetadata {
 	ours := a.stateMetadata(m, to)
-	restated := listed(m.Pod, AnnotationRestated)
+	restated := listed(m.Pod, annotationRestated)
 	l := keysOf{born: podLabels(m.Sandbox), live: m.Pod.Labels, from: listed(m.Pod, AnnotationLabels), more: ours.labels}
 	n := keysOf{born: podAnnotations(m.Sandbox), live: m.Pod.Annotations, from: listed(m.Pod, AnnotationAnnotations), more: ours.annotations}
 	template := m.Sandbox.Spec.PodTemplate.ObjectMeta
@@ -146,7 +146,7 @@ func (a *Applier) metadata(m PodMove, to states.State) podMetadata {
 	maps.Copy(annotations, written)
 	annotationKeys = append(annotationKeys, listKeys...)
 	slices.Sort(annotationKeys)
-	list(annotations, AnnotationRestated, append(prefix(annotationKeys, "annotation:"), prefix(labelKeys, "label:")...))
+	list(annotations, annotationRestated, append(prefix(annotationKeys, "annotation:"), prefix(labelKeys, "label:")...))
 	return podMetadata{labels, annotations}
 }
 
@@ -209,7 +209,7 @@ func createdBy(s *agents.Sandbox) string {
 // was never moved, and so lacks nothing of that.
 func (a *Applier) Drifted(m PodMove, is states.State) bool {
 	want := a.metadata(m, is)
-	restated := listed(m.Pod, AnnotationRestated)
+	restated := listed(m.Pod, annotationRestated)
 	ours := slices.Concat(prefixed(restated, "label:"), stateLabels)
 	if is == states.Warming {
 		for k := range a.stateMetadata(m, is).labels {

@@ -110,7 +110,7 @@ func TestWhatAUserWritesInAPodTemplateReachesTheRunningPod(t *testing.T) {
 		{name: "labels of ours", is: keys{
 			LabelState: "ready", LabelClaimUID: "forged", LabelNameHash: "forged", LabelPool: "forged", LabelTemplate: "forged",
 			LabelAdoptable: "true", "extensions.agents.x-k8s.io/x": "forged",
-		}, isNotes: keys{AnnotationTrace: "forged", AnnotationPoolUID: "forged", AnnotationRestated: "label:team"}, syncs: 0},
+		}, isNotes: keys{AnnotationTrace: "forged", AnnotationPoolUID: "forged", annotationRestated: "label:team"}, syncs: 0},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -35,7 +35,7 @@ const (
 	AnnotationRollOnMetadata = "agents.x-k8s.io/roll-on-metadata" // ours, on a pool
 	AnnotationLabels         = "agents.x-k8s.io/propagated-labels"
 	AnnotationAnnotations    = "agents.x-k8s.io/propagated-annotations"
-	AnnotationRestated       = "agents.x-k8s.io/restated-keys" // ours, on a pod: see podMetadata
+	annotationRestated       = "agents.x-k8s.io/restated-keys" // ours, on a pod: see podMetadata
 	AnnotationTrace          = "opentelemetry.io/trace-context"
 )
 

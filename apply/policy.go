@@ -118,13 +118,13 @@ func toTheInternet() networkingv1.NetworkPolicyEgressRule {
 // another one of the name by now, or none.
 func OwnsPolicy(template string, p *networkingv1.NetworkPolicy) bool {
 	says := p.Labels[LabelTemplate] == Hash(template) && p.Annotations[AnnotationTemplate] == template
-	return says || WrotePolicy(p) || slices.ContainsFunc(p.OwnerReferences, func(o metav1.OwnerReference) bool {
+	return says || wrotePolicy(p) || slices.ContainsFunc(p.OwnerReferences, func(o metav1.OwnerReference) bool {
 		return isTemplate(o) && o.Name == template && o.Controller != nil && *o.Controller
 	})
 }
 
-// WrotePolicy reports whether kiln-template holds fields of a NetworkPolicy.
-func WrotePolicy(p *networkingv1.NetworkPolicy) bool {
+// wrotePolicy reports whether kiln-template holds fields of a NetworkPolicy.
+func wrotePolicy(p *networkingv1.NetworkPolicy) bool {
 	return slices.ContainsFunc(p.ManagedFields, wroteAsTemplate)
 }
 
@@ -135,7 +135,7 @@ func wroteAsTemplate(e metav1.ManagedFieldsEntry) bool {
 // TrimPolicy drops of a NetworkPolicy what nobody here reads: who else wrote it, and of
 // one that has not the name of a template's all of its rules.
 func TrimPolicy(p *networkingv1.NetworkPolicy) {
-	wrote := WrotePolicy(p)
+	wrote := wrotePolicy(p)
 	p.ManagedFields = nil
 	if wrote {
 		p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: string(states.TemplateManager), Operation: metav1.ManagedFieldsOperationApply}}

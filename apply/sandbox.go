@@ -357,7 +357,7 @@ func deletion(o metav1.Object) metav1.DeleteOptions {
 // ReportSandbox writes the whole status of a sandbox, as it was seen.
 func (a *Applier) ReportSandbox(ctx context.Context, s *agents.Sandbox, want agents.SandboxStatus) (*agents.Sandbox, error) {
 	w := write{class: a.launchClass(s), manager: states.StatusManager, kind: "sandboxstatus", edge: "report", key: keyOf(s), pool: PoolOf(s), seen: s.ResourceVersion}
-	if SameStatus(s.Status, want) {
+	if sameStatus(s.Status, want) {
 		a.skip(w)
 		return s, nil
 	}

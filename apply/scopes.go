@@ -55,7 +55,7 @@ var Scopes = []Scope{
 	), fields(keys("metadata.labels", birthLabels...), keys("metadata.annotations", birthAnnotations...)), birthKeys},
 	{states.StateManager, "pod", fields(
 		keys("metadata.labels", LabelClaimUID, LabelPool, LabelCreatedBy), keys("metadata.labels", birthLabels...),
-		keys("metadata.annotations", AnnotationSafeToEvict, AnnotationRestated), keys("metadata.annotations", birthAnnotations...),
+		keys("metadata.annotations", AnnotationSafeToEvict, annotationRestated), keys("metadata.annotations", birthAnnotations...),
 	), nil, laterKeys},
 	{states.PodManager, "service", fields(
 		keys("metadata.labels", LabelNameHash), at("metadata.ownerReferences"),

@@ -25,10 +25,10 @@ type servicePort struct {
 	protocol corev1.Protocol
 }
 
-// ServicePorts are the ports that the containers of a pod declare, and the init
+// servicePorts are the ports that the containers of a pod declare, and the init
 // containers that go on running, sorted by number and protocol. A port has the first
 // name that a container gives it, or one made of itself.
-func ServicePorts(spec *corev1ac.PodSpecApplyConfiguration) []corev1.ServicePort {
+func servicePorts(spec *corev1ac.PodSpecApplyConfiguration) []corev1.ServicePort {
 	names := map[servicePort]string{}
 	for _, c := range serving(spec) {
 		for _, p := range c.Ports {
@@ -97,7 +97,7 @@ func serviceConfig(s *agents.Sandbox) (*corev1ac.ServiceApplyConfiguration, erro
 		return nil, err
 	}
 	service := corev1ac.ServiceSpec().WithClusterIP(corev1.ClusterIPNone).WithSelector(serviceSelector(s))
-	for _, p := range ServicePorts(spec) {
+	for _, p := range servicePorts(spec) {
 		service.WithPorts(corev1ac.ServicePort().WithName(p.Name).WithPort(p.Port).WithProtocol(p.Protocol).WithTargetPort(p.TargetPort))
 	}
 	return corev1ac.Service(s.Name, s.Namespace).WithLabels(serviceSelector(s)).
@@ -115,7 +115,7 @@ func ServiceDrifted(s *agents.Sandbox, is *corev1.Service) bool {
 		return a.Name == b.Name && a.Port == b.Port && a.Protocol == b.Protocol && a.TargetPort == b.TargetPort
 	}
 	return is.Spec.ClusterIP != corev1.ClusterIPNone || is.Labels[LabelNameHash] != Hash(s.Name) ||
-		!maps.Equal(is.Spec.Selector, serviceSelector(s)) || !slices.EqualFunc(is.Spec.Ports, ServicePorts(spec), same)
+		!maps.Equal(is.Spec.Selector, serviceSelector(s)) || !slices.EqualFunc(is.Spec.Ports, servicePorts(spec), same)
 }
 
 // CreateService makes the Service of a sandbox. ErrLost says that the name is taken.

@@ -29,7 +29,7 @@ func TestAServiceHasThePortsOfWhatRunsAsLongAsThePod(t *testing.T) {
 			spec, err := PodSpec(s)
 			g.Expect(err).NotTo(HaveOccurred())
 			var ports []string
-			for _, p := range ServicePorts(spec) {
+			for _, p := range servicePorts(spec) {
 				g.Expect(p.TargetPort.IntVal).To(Equal(p.Port))
 				ports = append(ports, fmt.Sprintf("%s:%d/%s", p.Name, p.Port, p.Protocol))
 			}

@@ -10,9 +10,9 @@ import (
 	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
 )
 
-// SameStatus reports whether two statuses say the same. An apply that changes
+// sameStatus reports whether two statuses say the same. An apply that changes
 // nothing costs the server as much as one that does, so it is not sent.
-func SameStatus[S agents.SandboxStatus | ext.SandboxClaimStatus | ext.SandboxWarmPoolStatus](a, b S) bool {
+func sameStatus[S agents.SandboxStatus | ext.SandboxClaimStatus | ext.SandboxWarmPoolStatus](a, b S) bool {
 	return statusEqualities.DeepEqual(a, b)
 }
 

@@ -33,20 +33,20 @@ func TestConditionsAreAMapByTheirType(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			g := NewWithT(t)
-			g.Expect(SameStatus(agents.SandboxStatus{Conditions: row.one}, agents.SandboxStatus{Conditions: row.two})).To(Equal(row.same))
-			g.Expect(SameStatus(ext.SandboxClaimStatus{Conditions: row.one}, ext.SandboxClaimStatus{Conditions: row.two})).To(Equal(row.same))
-			g.Expect(SameStatus(ext.SandboxWarmPoolStatus{Conditions: row.one}, ext.SandboxWarmPoolStatus{Conditions: row.two})).To(Equal(row.same))
+			g.Expect(sameStatus(agents.SandboxStatus{Conditions: row.one}, agents.SandboxStatus{Conditions: row.two})).To(Equal(row.same))
+			g.Expect(sameStatus(ext.SandboxClaimStatus{Conditions: row.one}, ext.SandboxClaimStatus{Conditions: row.two})).To(Equal(row.same))
+			g.Expect(sameStatus(ext.SandboxWarmPoolStatus{Conditions: row.one}, ext.SandboxWarmPoolStatus{Conditions: row.two})).To(Equal(row.same))
 		})
 	}
 }
 
 func TestEveryOtherFieldOfAStatusCounts(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect(SameStatus(agents.SandboxStatus{NodeName: "a"}, agents.SandboxStatus{NodeName: "b"})).To(BeFalse())
-	g.Expect(SameStatus(ext.SandboxClaimStatus{State: ext.StateBound}, ext.SandboxClaimStatus{})).To(BeFalse())
+	g.Expect(sameStatus(agents.SandboxStatus{NodeName: "a"}, agents.SandboxStatus{NodeName: "b"})).To(BeFalse())
+	g.Expect(sameStatus(ext.SandboxClaimStatus{State: ext.StateBound}, ext.SandboxClaimStatus{})).To(BeFalse())
 	at, then := metav1.NewTime(noon), metav1.NewTime(noon)
-	g.Expect(SameStatus(
+	g.Expect(sameStatus(
 		ext.SandboxWarmPoolStatus{Rollout: ext.RolloutStatus{LastProgressTime: &at}},
 		ext.SandboxWarmPoolStatus{Rollout: ext.RolloutStatus{LastProgressTime: &then}})).To(BeTrue())
-	g.Expect(SameStatus(ext.SandboxWarmPoolStatus{Rollout: ext.RolloutStatus{Phase: "Complete"}}, ext.SandboxWarmPoolStatus{})).To(BeFalse())
+	g.Expect(sameStatus(ext.SandboxWarmPoolStatus{Rollout: ext.RolloutStatus{Phase: "Complete"}}, ext.SandboxWarmPoolStatus{})).To(BeFalse())
 }

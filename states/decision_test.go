@@ -299,7 +299,7 @@ func afterSandbox(f SandboxFacts, d Decision) (all []SandboxFacts) {
 	}
 	switch d.Act {
 	case AskShelf:
-		for _, l := range Loans[1:] {
+		for _, l := range loans[1:] {
 			add(func(f *SandboxFacts) { f.Loan = l })
 		}
 	case ReadClaim:
@@ -397,7 +397,7 @@ func afterTemplate(f TemplateFacts, d Decision) (all []TemplateFacts) {
 
 // eachTemplate calls test with every value of the facts of a template.
 func eachTemplate(test func(f TemplateFacts)) {
-	for _, policy := range PolicyViews {
+	for _, policy := range policyViews {
 		for flags := range 1 << 9 {
 			on := func(bit int) bool { return flags&(1<<bit) != 0 }
 			test(TemplateFacts{
@@ -432,8 +432,8 @@ func TestEveryStepOfAnnotationsEnds(t *testing.T) {
 
 func TestTheListsAreComplete(t *testing.T) {
 	for name, list := range map[string][]uint8{
-		"holders": numbers(Holders), "pod views": numbers(PodViews), "presences": numbers(Presences), "loans": numbers(Loans), "orphans": numbers(Orphans),
-		"upkeeps": numbers(Upkeeps), "policy views": numbers(PolicyViews),
+		"holders": numbers(Holders), "pod views": numbers(PodViews), "presences": numbers(Presences), "loans": numbers(loans), "orphans": numbers(orphans),
+		"upkeeps": numbers(upkeeps), "policy views": numbers(policyViews),
 		"holdings": numbers(Holdings), "offers": numbers(Offers), "freshnesses": numbers(Freshnesses), "strategies": numbers(Strategies),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,9 +16,6 @@ const (
 	OrphanOutdated
 )
 
-// Orphans lists every orphan.
-var Orphans = []Orphan{OrphanNone, OrphanUnsure, OrphanCurrent, OrphanOutdated}
-
 // Orphaned reports whether a sandbox says of itself that it is a pool's member and has
 // no owner: its pool was deleted and left it behind. One that a claim ever had says so
 // and is none, whatever else it says: somebody's work is in it. A pod in a state that

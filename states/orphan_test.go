@@ -36,7 +36,7 @@ func TestOnlyAFreeMemberThatLostItsPoolIsAnOrphan(t *testing.T) {
 
 func TestEveryStepOfAnOrphanEnds(t *testing.T) {
 	s := newSteps(StepSandbox, afterSandbox)
-	for _, orphan := range Orphans {
+	for _, orphan := range orphans {
 		for _, pod := range PodViews {
 			for _, state := range []State{Warming, Ready} {
 				s.check(t, SandboxFacts{Warm: true, Orphan: orphan, Pod: pod, State: state, Readiness: ReadinessOf(PodFacts{View: pod})}, mostEffects)

@@ -140,9 +140,6 @@ const (
 	LoanClosed
 )
 
-// Loans lists every loan.
-var Loans = []Loan{LoanUnknown, LoanOpen, LoanClosed}
-
 // An Upkeep is what has to be done about an object that a sandbox owns.
 type Upkeep uint8
 
@@ -157,9 +154,6 @@ const (
 	// UpkeepDelete: it should not be.
 	UpkeepDelete
 )
-
-// Upkeeps lists every upkeep.
-var Upkeeps = []Upkeep{UpkeepNone, UpkeepCreate, UpkeepSync, UpkeepDelete}
 
 // of is the decision that an upkeep asks for.
 func (u Upkeep) of(p Part, why Reason) Decision {

@@ -37,7 +37,7 @@ func eachSandbox(test func(f SandboxFacts)) {
 	for _, holder := range Holders {
 		for _, pod := range PodViews {
 			for _, state := range words {
-				for _, loan := range Loans {
+				for _, loan := range loans {
 					for flags := range 1 << 10 {
 						on := func(bit int) bool { return flags&(1<<bit) != 0 }
 						f := SandboxFacts{

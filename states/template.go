@@ -23,9 +23,6 @@ const (
 	PolicyForeign
 )
 
-// PolicyViews lists every view of a policy.
-var PolicyViews = []PolicyView{PolicyNone, PolicyCurrent, PolicyDrifted, PolicyEarlier, PolicyTerminating, PolicyForeign}
-
 // ours reports whether a policy stands that we have made.
 func (v PolicyView) ours() bool { return v == PolicyEarlier || v.protects() }
 

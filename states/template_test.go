@@ -70,7 +70,7 @@ func TestOnlyAPolicyOfOursIsEverChanged(t *testing.T) {
 
 func TestAPodIsUnprotectedWithoutThePolicyThatItsTemplateWantsOrWanted(t *testing.T) {
 	for flags := range 1 << 4 {
-		for _, policy := range PolicyViews {
+		for _, policy := range policyViews {
 			on := func(bit int) bool { return flags&(1<<bit) != 0 }
 			f := ProtectionFacts{Shown: on(0), Managed: on(1), Promised: on(2), Refused: on(3), Policy: policy}
 			wanted := f.Shown && f.Managed || !f.Shown && f.Promised

@@ -245,7 +245,7 @@ func (k *idleWalk) sandbox(w idleWorld, i int) {
 		d = StepSandbox(f)
 	}
 	if d.Act == AskShelf {
-		for _, f.Loan = range Loans[1:] {
+		for _, f.Loan = range loans[1:] {
 			k.doSandbox(w, i, f)
 		}
 		return

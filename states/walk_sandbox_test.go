@@ -52,7 +52,7 @@ func (s *stroll) sandbox(l, i int) {
 		s.doSandbox(l, i, d)
 		return
 	}
-	for _, f.Loan = range Loans[1:] {
+	for _, f.Loan = range loans[1:] {
 		s.doSandbox(l, i, StepSandbox(f))
 	}
 }

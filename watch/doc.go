@@ -56,12 +56,13 @@
 // outlives its sandbox wakes the pool whose member it was.
 // A sandbox wakes its owner: the pool that counts it or the claim that holds it.
 // A claim wakes the sandboxes that it owns, so that the pods' states follow, and the
-// pool when it was told of its sandbox, or when its step ended without that. A pool wakes the claims that wait for it, a
-// template its pools. A NetworkPolicy wakes the template that has its name, and the
-// sandboxes that have no pod for want of it, and such a sandbox its template; the last sandbox or pod of a template that
-// is gone wakes that, so that the policy goes too. A member that becomes ready wakes exactly one claim, the first
-// in line. Nothing is polled, and no retry has a flat delay. A loop that has not
-// started drops what wakes it: a standby remembers no keys.
+// pool when it was told of its sandbox, or when its step ended without that. A pool
+// wakes the claims that wait for it, a template its pools. A NetworkPolicy wakes the
+// template that has its name, and the sandboxes that have no pod for want of it, and
+// such a sandbox its template; the last sandbox or pod of a template that is gone wakes
+// that, so that the policy goes too. A member that becomes ready wakes exactly one
+// claim, the first in line. Nothing is polled, and no retry has a flat delay. A loop
+// that has not started drops what wakes it: a standby remembers no keys.
 //
 // # Who goes first
 //
