@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,6 +33,12 @@ type tracing struct {
 // OTEL_EXPORTER_OTLP_INSECURE, OTEL_TRACES_SAMPLER, OTEL_SERVICE_NAME and their like. It
 // waits for no collector.
 func newTracing(ctx context.Context, log *slog.Logger) (*tracing, error) {
+	if err := judgeEndpoints(); err != nil {
+		return nil, err
+	}
+	// First, so that what the exporter finds in the environment is said here.
+	otel.SetLogger(logr.FromSlogHandler(log.Handler()))
+	otel.SetErrorHandler(&complaints{log: log})
 	exporter, err := otlptracegrpc.New(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("send traces: %w", err)
@@ -45,9 +53,21 @@ func newTracing(ctx context.Context, log *slog.Logger) (*tracing, error) {
 	if err != nil {
 		return nil, fmt.Errorf("name the source of traces: %w", err)
 	}
-	otel.SetLogger(logr.FromSlogHandler(log.Handler()))
-	otel.SetErrorHandler(&complaints{log: log})
 	return &tracing{provider: sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(who)), log: log}, nil
+}
+
+// judgeEndpoints holds where traces go against what the exporter reads. It takes the
+// default for what it cannot parse, and an empty one for a URL without a host; the traces
+// would be missed later. A target of gRPC, such as collector:4317, is as good as a URL.
+func judgeEndpoints() error {
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
+		value := strings.TrimSpace(os.Getenv(name))
+		u, err := url.Parse(value)
+		if err != nil || (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() == "" {
+			return fmt.Errorf("%s is %q; give a URL such as http://collector.observability:4317", name, value)
+		}
+	}
+	return nil
 }
 
 func (t *tracing) tracer() trace.Tracer {
