@@ -42,6 +42,10 @@ func controller(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	for _, rest := range s.rests {
 		log.Info("a flag without effect", "flag", rest)
 	}
+	if n := s.workers(); n > workersMany {
+		log.Warn("so many workers cost memory, and few of them write at once", "workers", n, "many", workersMany)
+	}
+	sample(s)
 	cfg, err := connect(ctx, s)
 	if err != nil {
 		return err

@@ -31,6 +31,7 @@ type settings struct {
 	metricsCertDir                     string
 	tracing                            bool
 	pprof, pprofAll                    bool
+	blockRate, mutexFraction           int
 	qps                                float64
 	burst                              int
 	options                            watch.Options
@@ -53,8 +54,6 @@ var unused = []struct{ name, value, why string }{
 	{"webhook-service-name", "agent-sandbox-webhook-service", "no webhook"},
 	{"webhook-namespace", "agent-sandbox-system", "no webhook"},
 	{"manage-webhook-certs", "true", "no webhook"},
-	{"pprof-block-profile-rate", "1000000", "block profiles are off"},
-	{"pprof-mutex-profile-fraction", "10", "mutex profiles are off"},
 	{"api-connections", "1", "each class of writes has a connection of its own"},
 	{"separate-watch-connection", "false", "informers always have one of their own"},
 	{"cache-label-selectors", "false", "informers are always restricted"},
@@ -83,8 +82,10 @@ func (s *settings) flags() *flag.FlagSet {
 	f.BoolVar(&s.metricsSecure, "metrics-secure", false, "serve metrics and profiles over HTTPS, to whom the API server lets get their paths")
 	f.StringVar(&s.metricsCertDir, "metrics-cert-dir", "", "`directory` of tls.crt and tls.key for --metrics-secure, which are followed while the controller runs; without it a certificate that signs itself")
 	f.StringVar(&s.healthAddr, "health-probe-bind-address", ":8081", "`address` of /healthz (the process answers), /livez (its loops move) and /readyz (its caches have synced and the API server takes its writes); 0 serves none")
-	f.BoolVar(&s.pprof, "enable-pprof", false, "serve /debug/pprof/profile beside /metrics")
-	f.BoolVar(&s.pprofAll, "enable-pprof-debug", false, "serve all of /debug/pprof beside /metrics")
+	f.BoolVar(&s.pprof, "enable-pprof", false, "serve /debug/pprof/profile beside /metrics; without --metrics-secure to loopback addresses alone, such as kubectl port-forward comes from")
+	f.BoolVar(&s.pprofAll, "enable-pprof-debug", false, "serve all of /debug/pprof beside /metrics, to the same addresses")
+	f.IntVar(&s.blockRate, "pprof-block-profile-rate", 1000000, "with --enable-pprof-debug one sample for so many `nanoseconds` that goroutines were blocked; 1 takes all, 0 none")
+	f.IntVar(&s.mutexFraction, "pprof-mutex-profile-fraction", 10, "with --enable-pprof-debug one in so `many` waits for a lock is sampled; 1 takes all, 0 none")
 	f.BoolVar(&s.tracing, "enable-tracing", false, "send traces by OTLP over gRPC, to where OTEL_EXPORTER_OTLP_ENDPOINT and its like say")
 	f.Float64Var(&s.qps, "kube-api-qps", -1, "requests a second, for each connection; -1 leaves the limit to the API server")
 	f.IntVar(&s.burst, "kube-api-burst", 10, "requests at once, when --kube-api-qps is set")
@@ -172,6 +173,11 @@ func (s *settings) judge() error {
 			return fmt.Errorf("%w: --%s is %d; give a number from 1 to 10000", errUsage, name, n)
 		}
 	}
+	for name, n := range map[string]int{"pprof-block-profile-rate": s.blockRate, "pprof-mutex-profile-fraction": s.mutexFraction} {
+		if n < 0 {
+			return fmt.Errorf("%w: --%s is %d; give 0 for none, or a number above", errUsage, name, n)
+		}
+	}
 	if s.qps != -1 && s.qps <= 0 {
 		return fmt.Errorf("%w: --kube-api-qps is %v; give a rate above 0, or -1 for none", errUsage, s.qps)
 	}
@@ -199,6 +205,15 @@ func (s *settings) judge() error {
 	}
 	_, err := level(s.zapLevel)
 	return err
+}
+
+// workersMany is how many workers are so many that the log says so.
+const workersMany = 1000
+
+// workers is how many keys all loops step at once at most.
+func (s *settings) workers() int {
+	w := s.options.Workers
+	return w.Sandboxes + w.Claims + w.Pools + w.Templates
 }
 
 // judgeLease holds the times of the lease against what leader election can keep.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -43,6 +44,8 @@ func TestACommandLineThatMakesNoSenseIsRefusedInOneLine(t *testing.T) {
 		"controller --zap-log-level=loud":                   "debug, info, warn or error",
 		"controller --cluster-domain=Not_A_Domain":          "give a domain such as cluster.local",
 		"controller --zap-encoder=xml":                      "json or console",
+		"controller --pprof-block-profile-rate=-1":          "--pprof-block-profile-rate is -1; give 0 for none",
+		"controller --pprof-mutex-profile-fraction=few":     "pprof-mutex-profile-fraction",
 		"controller --leader-elect=perhaps":                 "leader-elect",
 		"controller --leader-elect-lease-duration=1500ms":   "give whole seconds",
 		"controller --leader-elect-renew-deadline=2s":       "--leader-elect-renew-deadline is 2s; give less than the lease duration, 2s",
@@ -128,6 +131,16 @@ func TestEveryFlagOfTheAgentSandboxControllerIsTaken(t *testing.T) {
 	s, err := parse(nil)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	NewWithT(t).Expect(s.rests).To(BeEmpty(), "only what was given is said")
+}
+
+func TestAThousandWorkersAreRemarkedOn(t *testing.T) {
+	for claims, remarks := range map[string]int{"895": 0, "896": 1} { // and 100, 4 and 1 of the others
+		var said bytes.Buffer
+		args := []string{"controller", "--kubeconfig=/missing", "--sandbox-claim-concurrent-workers=" + claims}
+		g := NewWithT(t)
+		g.Expect(run(t.Context(), args, io.Discard, &said)).To(MatchError(ContainSubstring("/missing")))
+		g.Expect(strings.Count(said.String(), "workers")).To(Equal(2*remarks), said.String())
+	}
 }
 
 func TestDefinitionsThatKeepAnOlderVersionAreLeftAloneWithTheWayOut(t *testing.T) {

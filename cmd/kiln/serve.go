@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"net/netip"
+	"runtime"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -76,14 +78,47 @@ func metricsHandler(s *settings, r *prometheus.Registry) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(r, promhttp.HandlerOpts{}))
 	if s.pprof || s.pprofAll {
-		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		mux.Handle("/debug/pprof/", profilesHandler(s))
 	}
+	return mux
+}
+
+// profilesHandler serves profiles. They tell more than metrics do, and to make one takes
+// CPU: where no guard asks who wants them, they are for the pod itself.
+func profilesHandler(s *settings) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	if s.pprofAll {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)
 		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	}
-	return mux
+	if s.metricsSecure {
+		return mux
+	}
+	return loopback(mux)
+}
+
+// loopback lets a request through if it comes from a loopback address. Only the
+// connection counts: a header that names another address is the client's own word.
+func loopback(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		from, err := netip.ParseAddrPort(r.RemoteAddr)
+		if err != nil || !from.Addr().Unmap().IsLoopback() {
+			http.Error(w, "without --metrics-secure profiles are for loopback addresses alone, such as kubectl port-forward comes from", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// sample has the runtime note where goroutines block and wait for locks, without which
+// those two profiles are empty. It costs some CPU, so it is for who serves them.
+func sample(s *settings) {
+	if s.pprofAll {
+		runtime.SetBlockProfileRate(s.blockRate)
+		runtime.SetMutexProfileFraction(s.mutexFraction)
+	}
 }
 
 // healthHandler serves /healthz, which says that the process answers, /livez, which
