@@ -58,9 +58,9 @@ type spdxRelation struct {
 
 const unknown = "NOASSERTION"
 
-// bill is the bill of materials of a binary, in SPDX: every module that is in it with its
-// version and its sum, as the binary itself says.
-func (s Source) bill(binary []byte, arch string) ([]byte, error) {
+// bill is the bill of materials of an image, in SPDX: every module that is in the binary with
+// its version and its sum, as the binary itself says, and the one that the certificates are of.
+func (s Source) bill(binary []byte, arch string, roots *debug.Module) ([]byte, error) {
 	info, err := buildinfo.Read(bytes.NewReader(binary))
 	if err != nil {
 		return nil, fmt.Errorf("read what is in the binary: %w", err)
@@ -75,9 +75,11 @@ func (s Source) bill(binary []byte, arch string) ([]byte, error) {
 	main := module("SPDXRef-kiln", &info.Main)
 	main.Version, main.Declared = s.Version, "Apache-2.0"
 	main.Checksums = []spdxChecksum{{"SHA256", sum}}
-	doc.Packages = append(doc.Packages, main, module("SPDXRef-go", &debug.Module{Path: "std", Version: strings.TrimPrefix(info.GoVersion, "go")}))
+	trusted := module("SPDXRef-certificates", roots)
+	doc.Packages = append(doc.Packages, main, trusted, module("SPDXRef-go", &debug.Module{Path: "std", Version: strings.TrimPrefix(info.GoVersion, "go")}))
 	doc.Relationships = append(doc.Relationships,
-		spdxRelation{doc.ID, "DESCRIBES", main.ID}, spdxRelation{main.ID, "DEPENDS_ON", "SPDXRef-go"})
+		spdxRelation{doc.ID, "DESCRIBES", main.ID}, spdxRelation{doc.ID, "DESCRIBES", trusted.ID},
+		spdxRelation{main.ID, "DEPENDS_ON", "SPDXRef-go"})
 	for i, m := range info.Deps {
 		if m.Replace != nil {
 			m = m.Replace

@@ -6,7 +6,7 @@
 // An archive holds an OCI layout with one image for each architecture, under the name that
 // the chart has for it, so that `ctr images import` and `docker load` take it as it is. An
 // image is one layer: the binary, the certificates of public authorities (for telemetry that
-// leaves the cluster), the user it runs as, and a bill of what is in the binary.
+// leaves the cluster), the user it runs as, and a bill of these materials.
 package image
 
 import (
@@ -103,12 +103,16 @@ func (s Source) Build(ctx context.Context) (archive []byte, bills map[string][]b
 	l := layout{}
 	all := index{SchemaVersion: 2, MediaType: typeIndex}
 	bills = map[string][]byte{}
+	roots, err := rootsModule(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
 	for _, arch := range Architectures {
 		binary, err := s.compile(ctx, arch)
 		if err != nil {
 			return nil, nil, err
 		}
-		if bills[arch], err = s.bill(binary, arch); err != nil {
+		if bills[arch], err = s.bill(binary, arch, roots); err != nil {
 			return nil, nil, err
 		}
 		one, err := s.image(l, arch, binary, bills[arch])

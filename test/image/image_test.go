@@ -216,7 +216,7 @@ func judgeImage(l layout, one reference, arch string, bill []byte) {
 	for _, p := range materials.Packages {
 		named[p.Name] = p.VersionInfo
 	}
-	for _, name := range []string{"github.com/kiln-sandbox/kiln", "k8s.io/client-go", "github.com/looplab/fsm", "std"} {
+	for _, name := range []string{"github.com/kiln-sandbox/kiln", "k8s.io/client-go", "github.com/looplab/fsm", "std", "golang.org/x/crypto/x509roots/fallback"} {
 		if named[name] == "" {
 			t.Errorf("%s is not among its materials", name)
 		}

@@ -4,11 +4,15 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
+	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"io"
 	"iter"
 	"maps"
+	"os/exec"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -50,6 +54,20 @@ func authorities() []byte {
 		}
 	}
 	return out.Bytes()
+}
+
+// rootsModule is the module that the certificates are of. The go command says which, of the
+// directory that this runs in: a test's own build information names no modules.
+func rootsModule(ctx context.Context) (*debug.Module, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-json", "golang.org/x/crypto/x509roots/fallback").Output()
+	if err != nil {
+		return nil, fmt.Errorf("look up the module of the certificates: %w", err)
+	}
+	var m debug.Module
+	if err := json.Unmarshal(out, &m); err != nil {
+		return nil, fmt.Errorf("read the module of the certificates: %w", err)
+	}
+	return &m, nil
 }
 
 // A tarWriter writes entries that differ in name, mode and content alone. The first error
