@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
@@ -188,17 +189,103 @@ func TestOnlyTheControllerWritesTheLabelsThatSayWhoseAPodIs(t *testing.T) {
 		return err
 	}
 	_, err := setup.core.CoreV1().Pods(namespace).Create(setup.ctx, &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "image"}}},
+		ObjectMeta: metav1.ObjectMeta{Name: "p"},
+		// This test is its scheduler.
+		Spec: corev1.PodSpec{SchedulerName: "test", Containers: []corev1.Container{{Name: "c", Image: "image"}}},
 	}, metav1.CreateOptions{})
 	g.Expect(err).NotTo(HaveOccurred(), "a pod of a user's own is nobody's concern")
+	status := func(of kubernetes.Interface, patch string) error {
+		_, err := of.CoreV1().Pods(namespace).Patch(setup.ctx, "p", types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+		return err
+	}
 	for key, value := range map[string]string{"state": `"bound"`, "claim-uid": `"x"`, "warm-pool-sandbox": `"x"`} {
 		set := `{"metadata":{"labels":{"agents.x-k8s.io/` + key + `":` + value + `}}}`
 		gone := `{"metadata":{"labels":{"agents.x-k8s.io/` + key + `":null}}}`
 		g.Expect(pods(setup.core, set)).To(Satisfy(apierrors.IsForbidden), key)
 		g.Expect(pods(as(t, controllerUser), set)).To(Succeed(), key)
 		g.Expect(pods(setup.core, gone)).To(Satisfy(apierrors.IsForbidden), key)
+		g.Expect(status(setup.core, gone)).To(Satisfy(apierrors.IsForbidden), "a write of the status writes labels, too")
+	}
+	binding := func(labels map[string]string) *corev1.Binding {
+		return &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: labels}, Target: corev1.ObjectReference{Kind: "Node", Name: "node-0"}}
+	}
+	scheduler, forged := as(t, "system:kube-scheduler").CoreV1(), map[string]string{"agents.x-k8s.io/state": "stale"}
+	g.Expect(scheduler.Pods(namespace).Bind(setup.ctx, binding(forged), metav1.CreateOptions{})).To(Satisfy(apierrors.IsForbidden), "the labels of a binding go onto the pod")
+	g.Expect(scheduler.RESTClient().Post().Namespace(namespace).Resource("bindings").Body(binding(forged)).Do(setup.ctx).Error()).To(Satisfy(apierrors.IsForbidden))
+	g.Expect(scheduler.Pods(namespace).Bind(setup.ctx, binding(nil), metav1.CreateOptions{})).To(Succeed())
+	for _, user := range []string{"system:kube-scheduler", "system:node:n"} {
+		g.Expect(status(as(t, user), `{"status":{"message":"`+user+`"}}`)).To(Succeed(), "who leaves the labels alone writes the status")
 	}
 	g.Expect(pods(setup.core, `{"metadata":{"labels":{"mine":"x"}}}`)).To(Succeed(), "other labels are the user's")
+}
+
+// A rolling update would start a second replica beside the first one, and both would work.
+func TestAReplicaThatHoldsNoLeaseEndsBeforeTheNextOneStarts(t *testing.T) {
+	g := NewWithT(t)
+	const namespace = "recreated"
+	g.Expect(setup.cluster.Apply(setup.ctx, []byte("{apiVersion: v1, kind: Namespace, metadata: {name: "+namespace+"}}"))).To(Succeed())
+	for _, c := range []struct {
+		leaderElect string
+		want        appsv1.DeploymentStrategyType
+	}{{"true", appsv1.RollingUpdateDeploymentStrategyType}, {"false", appsv1.RecreateDeploymentStrategyType}, {"true", appsv1.RollingUpdateDeploymentStrategyType}} {
+		manifest := rendered(t, append(with(t, "{replicaCount: 1, namespace: {name: "+namespace+"}, controller: {leaderElect: "+c.leaderElect+"}}"),
+			"--show-only", "templates/deployment.yaml")...)
+		for name, args := range map[string][]string{
+			"by the server": {"--server-side", "--force-conflicts", "--field-manager=helm"}, "by the client": nil,
+		} {
+			said, err := kubectl(manifest, append([]string{"apply", "--dry-run=server", "-o", "jsonpath={.spec.strategy.type}", "-f", "-"}, args...)...)
+			g.Expect(err).NotTo(HaveOccurred(), said)
+			g.Expect(said).To(ContainSubstring(string(c.want)), name)
+		}
+		said, err := kubectl(manifest, "apply", "--server-side", "--force-conflicts", "--field-manager=helm", "-f", "-")
+		g.Expect(err).NotTo(HaveOccurred(), said)
+	}
+}
+
+// owners makes a pool and two claims, which exist, or the garbage collector would take what they
+// own. It returns them by their names.
+func owners(t *testing.T, namespace string) map[string]*unstructured.Unstructured {
+	t.Helper()
+	claim := map[string]any{"warmPoolRef": map[string]any{"name": "p"}}
+	all := map[string]*unstructured.Unstructured{
+		"pool":   {Object: map[string]any{"kind": "SandboxWarmPool", "spec": map[string]any{"replicas": 0, "sandboxTemplateRef": map[string]any{"name": "t"}}}},
+		"first":  {Object: map[string]any{"kind": "SandboxClaim", "spec": claim}},
+		"second": {Object: map[string]any{"kind": "SandboxClaim", "spec": claim}},
+	}
+	for name, o := range all {
+		o.SetAPIVersion("extensions.agents.x-k8s.io/v1beta1")
+		o.SetName(name)
+		text, err := o.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		said, err := kubectl(string(text), "-n", namespace, "create", "-f", "-", "-o", "jsonpath={.metadata.uid}")
+		if err != nil {
+			t.Fatalf("%v\n%s", err, said)
+		}
+		o.SetUID(types.UID(said))
+	}
+	return all
+}
+
+// owned is a sandbox with an owner and with a label that says whose it is, if there are any.
+func owned(t *testing.T, namespace, name string, owner, label *unstructured.Unstructured) string {
+	t.Helper()
+	o := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "agents.x-k8s.io/v1beta1", "kind": "Sandbox", "metadata": map[string]any{"name": name, "namespace": namespace},
+		"spec": map[string]any{"podTemplate": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "c", "image": "image"}}}}},
+	}}
+	if owner != nil {
+		o.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(owner, owner.GroupVersionKind())})
+	}
+	if label != nil {
+		o.SetLabels(map[string]string{"agents.x-k8s.io/claim-uid": string(label.GetUID())})
+	}
+	text, err := o.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 func TestASandboxNeverGoesFromOneClaimToAnother(t *testing.T) {
@@ -206,60 +293,42 @@ func TestASandboxNeverGoesFromOneClaimToAnother(t *testing.T) {
 	const namespace = "owners"
 	g.Expect(setup.cluster.InstallCRDs(setup.ctx)).To(Succeed())
 	admission(t, namespace)
-	// They exist, or the garbage collector would take what they own.
-	owners := map[string]*unstructured.Unstructured{
-		"pool":  {Object: map[string]any{"kind": "SandboxWarmPool", "spec": map[string]any{"replicas": 0, "sandboxTemplateRef": map[string]any{"name": "t"}}}},
-		"first": {Object: map[string]any{"kind": "SandboxClaim", "spec": map[string]any{"warmPoolRef": map[string]any{"name": "p"}}}},
+	by := owners(t, namespace)
+	apply := func(name, owner, label string) error {
+		return setup.cluster.Apply(setup.ctx, []byte(owned(t, namespace, name, by[owner], by[label])))
 	}
-	owners["second"] = owners["first"].DeepCopy()
-	for name, o := range owners {
-		o.SetAPIVersion("extensions.agents.x-k8s.io/v1beta1")
-		o.SetName(name)
-		text, err := o.MarshalJSON()
-		g.Expect(err).NotTo(HaveOccurred())
-		said, err := kubectl(string(text), "-n", namespace, "create", "-f", "-", "-o", "jsonpath={.metadata.uid}")
-		g.Expect(err).NotTo(HaveOccurred(), said)
-		o.SetUID(types.UID(said))
-	}
-	sandbox := func(name string) *unstructured.Unstructured {
-		o := &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "agents.x-k8s.io/v1beta1", "kind": "Sandbox", "metadata": map[string]any{"name": "s", "namespace": namespace},
-			"spec": map[string]any{"podTemplate": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "c", "image": "image"}}}}},
-		}}
-		if owner := owners[name]; owner != nil {
-			yes := true
-			o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: name, UID: owner.GetUID(), Controller: &yes}})
-		}
-		return o
-	}
-	apply := func(o *unstructured.Unstructured) error {
-		text, err := o.MarshalJSON()
-		if err != nil {
-			return err
-		}
-		return setup.cluster.Apply(setup.ctx, text)
-	}
-	g.Expect(apply(sandbox("pool"))).To(Succeed())
-	g.Expect(apply(sandbox("first"))).To(Succeed(), "a claim takes it from a pool")
-	g.Eventually(func() (string, error) {
-		text, err := sandbox("second").MarshalJSON()
-		if err != nil {
-			return "", err
-		}
-		said, _ := kubectl(string(text), "apply", "--server-side", "--force-conflicts", "--field-manager=cluster", "--dry-run=server", "-f", "-")
-		return said, nil
+	g.Expect(apply("s", "pool", "")).To(Succeed())
+	g.Expect(apply("s", "first", "")).To(Succeed(), "a claim takes it from a pool")
+	g.Eventually(func() string {
+		said, _ := kubectl(owned(t, namespace, "s", by["second"], nil), "apply", "--server-side", "--force-conflicts", "--field-manager=cluster", "--dry-run=server", "-f", "-")
+		return said
 	}, patience, often).Should(ContainSubstring("never another claim's"))
-	g.Expect(apply(sandbox("second"))).To(MatchError(ContainSubstring("never another claim's")))
-	marked := sandbox("first")
-	marked.SetLabels(map[string]string{"agents.x-k8s.io/claim-uid": string(owners["first"].GetUID())})
-	g.Expect(apply(marked)).To(Succeed())
-	left := sandbox("")
-	left.SetLabels(marked.GetLabels())
-	g.Expect(apply(left)).To(Succeed(), "a claim may leave it behind")
-	again := sandbox("second")
-	again.SetLabels(marked.GetLabels())
-	g.Expect(apply(again)).To(MatchError(ContainSubstring("never another claim's")), "and it is nobody else's then")
-	g.Expect(apply(marked)).To(Succeed())
+	const never, stays, leaves = "never another claim's", "stays as it is", "leaves its UID"
+	for _, c := range []struct{ what, name, owner, label, refused string }{
+		{"it goes to another claim", "s", "second", "", never},
+		{"its claim leaves it, and nothing says whose it was", "s", "", "", leaves},
+		{"the label says another claim than it has", "s", "first", "second", stays},
+		{"the label says the claim that it has", "s", "first", "first", ""},
+		{"the label goes with the owner", "s", "", "", stays},
+		{"it goes to another claim after that", "s", "second", "", never},
+		{"the label goes alone", "s", "first", "", stays},
+		{"its claim leaves it, and the label says whose it was", "s", "", "first", ""},
+		{"the label goes after that", "s", "", "", stays},
+		{"the label says another claim after that", "s", "", "second", stays},
+		{"another claim takes what was left", "s", "second", "first", never},
+		{"another claim takes what was left, with its label", "s", "second", "second", never},
+		{"its claim takes it again", "s", "first", "first", ""},
+		{"one is made with a wrong label, as before there were policies", "wrong", "first", "second", ""},
+		{"its claim leaves it, and the label says another one", "wrong", "", "second", leaves},
+		{"the controller mends the label", "wrong", "first", "first", ""},
+		{"one is free", "free", "pool", "", ""},
+		{"a label keeps a free one from the claims", "free", "pool", "second", stays},
+		{"the controller takes it for a claim", "free", "first", "first", ""},
+	} {
+		if err := apply(c.name, c.owner, c.label); (err == nil) != (c.refused == "") || err != nil && !strings.Contains(err.Error(), c.refused) {
+			t.Errorf("%s: the API server said %v", c.what, err)
+		}
+	}
 }
 
 // Requests are told apart by what they are for: claims go before refills, refills before the rest.
