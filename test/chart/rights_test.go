@@ -233,7 +233,7 @@ func TestAFewNamespacesAreServedByRolesAlone(t *testing.T) {
 	roles := func(values string) string {
 		return rendered(t, append(with(t, values), "--no-hooks", "--show-only", "templates/rbac.yaml")...)
 	}
-	g.Expect(setup.cluster.Apply(setup.ctx, []byte(roles("{watchNamespaces: [one, two], controller: {leaderElect: false}}")))).To(Succeed())
+	g.Expect(setup.cluster.Apply(setup.ctx, []byte(roles("{replicaCount: 1, watchNamespaces: [one, two], controller: {leaderElect: false}}")))).To(Succeed())
 	alone := controller(t, "few-alone", kubeconfig, "--watch-namespaces=one,two", "--leader-elect=false")
 	g.Eventually(func() (int, error) { return status(alone.Health + "/readyz") }, patience, often).Should(Equal(http.StatusOK))
 	g.Expect(alone.Stop()).To(Succeed())

@@ -78,7 +78,10 @@ var changed = map[string]string{
 }
 
 // beside are values without which a value has no effect, or no right to be.
-var beside = map[string]string{"namespace.create": "crds: {install: false}"}
+var beside = map[string]string{
+	"namespace.create":       "crds: {install: false}",
+	"controller.leaderElect": "replicaCount: 1",
+}
 
 // leaves are the values, by their paths: what is no map, or is one that users fill.
 func leaves(values map[string]any, schema map[string]any, path string, visit func(path string, value any)) {
@@ -228,6 +231,7 @@ func TestWhatTheSchemaRefuses(t *testing.T) {
 		"namespace: {create: true}":                     "use helm's --create-namespace",
 		"networkPolicy: {egress: []}":                   "egress",
 		"metrics: {prometheusRule: {writeFailures: 2}}": "writeFailures",
+		"controller: {leaderElect: false}":              "controller.leaderElect=false with replicaCount=2",
 	} {
 		if _, err := template(with(t, values)...); err == nil || !strings.Contains(err.Error(), reason) {
 			t.Errorf("%s: helm said %v", values, err)
@@ -304,7 +308,7 @@ func TestTheControllerTakesWhatTheChartGivesIt(t *testing.T) {
 		all[key] = another(t, "controller."+key, value)
 	}
 	all["kubeconfig"] = "/nowhere"
-	text, err := json.Marshal(map[string]any{"controller": all})
+	text, err := json.Marshal(map[string]any{"controller": all, "replicaCount": 1})
 	if err != nil {
 		t.Fatal(err)
 	}
