@@ -58,7 +58,7 @@ var (
 func full(t *testing.T) (*world, *recorder, Snapshot) {
 	w := aWorld(t, aPool(), aTemplate(), member("m"), free("m"), member("n"), free("n"))
 	r := w.writing()
-	s := w.Observe(key, learned{})
+	s := Status{w.Pools}.Observe(key, learned{})
 	w.g.Expect(Status{w.Pools}.Decide(s).Reason).To(Equal(states.ReasonMembersReady))
 	w.Memory.created("u", apply.ErrRefused)
 	w.Refusals = memory.NewRefusals(w.Now)
@@ -236,7 +236,7 @@ func TestATemplateThatCannotBeReadLeavesOpenWhatIsCurrent(t *testing.T) {
 	w := aWorld(t, p, member("m"), free("m"))
 	r := w.writing()
 	known := learned{unreadable: errors.New("no")}
-	s := w.Observe(key, known)
+	s := Status{w.Pools}.Observe(key, known)
 	_, err := Status{w.Pools}.Do(t.Context(), s, Status{w.Pools}.Decide(s))
 	w.g.Expect(err).NotTo(HaveOccurred())
 	got := r.status
@@ -328,7 +328,8 @@ func TestAStatusWaitsForWhatWasDecidedOnAnOlderSpec(t *testing.T) {
 	w := aWorld(t, aPool(), aTemplate(), member("m"), free("m"))
 	w.writing()
 	superseded := func() bool {
-		return Status{w.Pools}.Decide(w.Observe(key, learned{})).Reason == states.ReasonSuperseded
+		status := Status{w.Pools}
+		return status.Decide(status.Observe(key, learned{})).Reason == states.ReasonSuperseded
 	}
 	before := w.Observe(key, learned{})
 	end := w.Memory.begin("u", before.basis())

@@ -61,6 +61,8 @@ type Members struct{ *Pools }
 // A Snapshot is what a step sees of a pool.
 type Snapshot struct {
 	Facts states.PoolFacts
+	// StatusFacts are what a status is made from; the loop of members leaves them empty.
+	StatusFacts states.PoolStatusFacts
 	learned
 	key      view.Key
 	pool     *ext.SandboxWarmPool

@@ -135,13 +135,14 @@ func TestThePoolLooksAgainWhenTheNextMemberMayBeStuck(t *testing.T) {
 
 func TestAPoolsStatusIsDecidedFromTheTemplateAndTheScheduler(t *testing.T) {
 	w := aWorld(t, aPool(), aTemplate(), member("m"), free("m", noRoom))
-	f := Status{w.Pools}.facts(w.Observe(key, learned{reported: true}))
+	f := Status{w.Pools}.Observe(key, learned{reported: true}).StatusFacts
 	w.g.Expect(f.Unschedulable).To(BeTrue())
 	w.g.Expect(f.Revision).To(Equal(revision()))
 	w.g.Expect(f.Deadline).To(Equal(10 * time.Minute))
 	w.g.Expect(f.Reported).To(BeTrue())
 	w.g.Expect(f.Now).To(Equal(noon.Time))
-	w.g.Expect(Status{w.Pools}.Decide(aWorld(t).Observe(key, learned{})).Reason).To(Equal(states.ReasonGone))
+	gone := Status{aWorld(t).Pools}
+	w.g.Expect(gone.Decide(gone.Observe(key, learned{})).Reason).To(Equal(states.ReasonGone))
 }
 
 func TestAPoolWakesWhatFollowsItsSpec(t *testing.T) {

@@ -20,19 +20,22 @@ const StatusDelay = 250 * time.Millisecond
 // Status is the loop of pools' statuses.
 type Status struct{ *Pools }
 
-// Decide decides what a pool's status says.
-func (l Status) Decide(s Snapshot) states.Decision { return states.StepPoolStatus(l.facts(s)) }
-
-func (l Status) facts(s Snapshot) states.PoolStatusFacts {
-	f := states.PoolStatusFacts{PoolFacts: s.Facts, Unschedulable: s.count.Unschedulable != "", Now: l.Now(), Reported: s.reported}
+// Observe reads what there is to know of a pool, and what was remembered of its rollout.
+func (l Status) Observe(key view.Key, known learned) Snapshot {
+	s := l.Pools.Observe(key, known)
+	f := &s.StatusFacts
+	*f = states.PoolStatusFacts{PoolFacts: s.Facts, Unschedulable: s.count.Unschedulable != "", Now: l.Now(), Reported: s.reported}
 	if s.pool != nil {
 		f.Revision, f.Deadline = s.blueprint.RevisionFor(s.pool), view.Deadline(s.pool)
 		f.Progress = l.Memory.progress(s.pool)
 		_, f.AdoptionRefused = l.Refusals.Of(s.pool.UID)
 		f.Superseded = l.Memory.superseded(s.pool.UID, s.basis()) || l.Retirements.Superseded(s.pool.UID, s.basis())
 	}
-	return f
+	return s
 }
+
+// Decide decides what a pool's status says.
+func (l Status) Decide(s Snapshot) states.Decision { return states.StepPoolStatus(s.StatusFacts) }
 
 // Do carries out the one effect of a decision.
 func (l Status) Do(ctx context.Context, s Snapshot, d states.Decision) (learned, error) {
