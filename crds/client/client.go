@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/gentype"
 	"k8s.io/client-go/rest"
 
@@ -35,7 +34,7 @@ type (
 var Scheme = newScheme()
 
 var (
-	codecs     = serializer.NewCodecFactory(Scheme)
+	codecs     = newDecoding(Scheme)
 	parameters = runtime.NewParameterCodec(Scheme)
 )
 
@@ -76,7 +75,7 @@ func group(cfg *rest.Config, h *http.Client, gv schema.GroupVersion) (rest.Inter
 	c.ContentConfig = rest.ContentConfig{
 		ContentType:          runtime.ContentTypeJSON,
 		GroupVersion:         &gv,
-		NegotiatedSerializer: codecs.WithoutConversion(),
+		NegotiatedSerializer: codecs,
 	}
 	if c.UserAgent == "" {
 		c.UserAgent = rest.DefaultKubernetesUserAgent()
