@@ -21,7 +21,7 @@ const benchUsage = `kiln bench measures how the claims of a cluster are served, 
 Scenarios:
   floor      the same objects made, told and deleted with the fewest writes, without a controller: what the
              cluster itself costs; every figure is also told in floors. It makes two definitions in a group
-             of its own for the time of the run
+             of its own for the time of the run. With burst beside it there is a floor of that, too
   serial     one claim after another
   sustained  --rate claims a second, at random times (Poisson), whatever became of those before; each is held
              for --dwell and deleted

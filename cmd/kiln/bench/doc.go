@@ -10,7 +10,7 @@
 //	ledger     what was seen of every claim; judged by judge, summed up by summary
 //	trial      one scenario under way; load is one claim's life in it
 //	scenario   the scenarios, in the order in which a round runs them
-//	floor      the same objects without a controller
+//	floor      the same objects without a controller; floorburst, those of a burst
 //	cpu        what local processes used; requests, what the API server counted
 //	report     what is written down; table, page (with plots) and compare show it
 //
@@ -33,6 +33,9 @@
 // answer, and on a cluster in use one will be there. So claims and sandboxes of the
 // floor are of kinds of their own: copies of the installed definitions in an API group
 // that only this run knows, removed at its end.
+//
+// A burst has a floor of its own, by which its latencies are divided: as many claims at
+// once, and for each the two writes that somebody waits for, on sandboxes that are there.
 //
 // # Writes
 //

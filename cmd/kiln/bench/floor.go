@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -128,10 +129,27 @@ func (s *session) floorClaim(ctx context.Context, id string) (object, error) {
 }
 
 func (s *session) floorSandbox(ctx context.Context, id string, claim object) (object, error) {
-	return s.server.create(ctx, s.floor.path(s.Namespace, "sandboxes"), marshal(map[string]any{
-		"apiVersion": s.floor.version(), "kind": "Sandbox", "metadata": owned(id, s.floor.version(), "SandboxClaim", claim),
+	return s.server.create(ctx, s.floor.path(s.Namespace, "sandboxes"), s.floorSandboxOf(owned(id, s.floor.version(), "SandboxClaim", claim)))
+}
+
+// floorSandboxOf is a sandbox with some metadata.
+func (s *session) floorSandboxOf(meta map[string]any) []byte {
+	return marshal(map[string]any{
+		"apiVersion": s.floor.version(), "kind": "Sandbox", "metadata": meta,
 		"spec": map[string]any{"podTemplate": s.template.spec["podTemplate"]},
-	}))
+	})
+}
+
+// floorTell tells a claim of its sandbox.
+func (t *trial) floorTell(ctx context.Context, claim, sandbox string) error {
+	_, err := t.server.merge(ctx, t.claims+"/"+claim+"/status", marshal(map[string]any{"status": map[string]any{
+		"sandbox": map[string]any{"name": sandbox, "podIPs": []any{"192.0.2.1"}},
+		"conditions": []any{map[string]any{
+			"type": "Ready", "status": "True", "reason": "DependenciesReady", "message": "Pod is Ready",
+			"lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
+		}},
+	}}))
+	return err
 }
 
 // provokeCollector returns when a sandbox has gone with its claim.
@@ -156,7 +174,7 @@ func (s *session) provokeCollector(ctx context.Context) error {
 }
 
 // playFloor puts a sustained load on the cluster, with this program in the place of a
-// controller.
+// controller, and a burst if one is asked for.
 func (s *session) playFloor(ctx context.Context) ([]Result, error) {
 	if s.floor == nil || len(s.floor.made) < len(copied) {
 		return nil, nil
@@ -178,7 +196,11 @@ func (s *session) playFloor(ctx context.Context) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []Result{r}, nil
+	if !slices.Contains(s.Scenarios, Burst) {
+		return []Result{r}, nil
+	}
+	of, err := s.playFloorBurst(ctx)
+	return append([]Result{r}, of...), err
 }
 
 // makeAll makes a claim, tells it, and makes the sandbox and the pod that a pool would
@@ -189,13 +211,7 @@ func (t *trial) makeAll(ctx context.Context, one *life) error {
 		return err
 	}
 	id := one.name + "-pod"
-	if _, err := t.server.merge(ctx, t.claims+"/"+one.name+"/status", marshal(map[string]any{"status": map[string]any{
-		"sandbox": map[string]any{"name": id, "podIPs": []any{"192.0.2.1"}},
-		"conditions": []any{map[string]any{
-			"type": "Ready", "status": "True", "reason": "DependenciesReady", "message": "Pod is Ready",
-			"lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
-		}},
-	}})); err != nil {
+	if err := t.floorTell(ctx, one.name, id); err != nil {
 		return err
 	}
 	sandbox, err := t.floorSandbox(ctx, id, claim)

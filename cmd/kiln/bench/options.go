@@ -19,6 +19,9 @@ const (
 	Sweep     = "sweep"
 	Burst     = "burst"
 	Scale     = "scale"
+
+	// FloorBurst is a step of the floor: the burst.
+	FloorBurst = Floor + "@" + Burst
 )
 
 // Scenarios are all of them, in the order in which a round runs them: a pool that is

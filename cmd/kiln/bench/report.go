@@ -106,18 +106,14 @@ func isAny(string) bool { return true }
 // Divide divides every result by the floor of its round, or by that of another report
 // if the round has none.
 func (r *Report) Divide(other *Report) {
-	var foreign *Result
-	if other != nil {
-		for _, round := range other.Rounds {
-			if f := round.find(Floor); f != nil {
-				foreign = f
-			}
-		}
-	}
 	for _, round := range r.Rounds {
-		floor := round.find(Floor)
-		if floor == nil {
-			floor = foreign
+		floor, burst := round.find(Floor), round.find(FloorBurst)
+		if floor == nil && other != nil {
+			for _, one := range other.Rounds {
+				if f := one.find(Floor); f != nil {
+					floor, burst = f, one.find(FloorBurst)
+				}
+			}
 		}
 		if floor == nil {
 			continue
@@ -125,6 +121,9 @@ func (r *Report) Divide(other *Report) {
 		for i := range round.Results {
 			one := &round.Results[i]
 			one.ToFloor = one.over(floor)
+			if burst != nil && (one.Scenario == Burst || one.Scenario == FloorBurst) {
+				one.ToFloor.P50 = ratio(one.Latency.P50, burst.Latency.P50)
+			}
 		}
 	}
 }

@@ -75,6 +75,26 @@ func TestEveryResultIsDividedByTheFloorOfItsRound(t *testing.T) {
 	g.Expect(without.Rounds[0].Results[0].ToFloor.CPU).To(Equal(1.5), "the floor of another report")
 }
 
+func TestABurstIsDividedByTheFloorOfABurst(t *testing.T) {
+	g := NewWithT(t)
+	result := func(scenario string, p50, cpu float64) Result {
+		return Result{Scenario: scenario, Latency: Latency{P50: p50}, CPU: &CPU{Sum: cpu}}
+	}
+	r := &Report{Rounds: []Round{{Results: []Result{
+		result(Floor, 10, 40), {Scenario: FloorBurst, Latency: Latency{P50: 400}}, result(Sustained, 20, 60), result(Burst, 600, 60),
+	}}}}
+	r.Divide(nil)
+	var p50, cpu []float64
+	for _, one := range r.Rounds[0].Results {
+		p50, cpu = append(p50, one.ToFloor.P50), append(cpu, one.ToFloor.CPU)
+	}
+	g.Expect(p50).To(Equal([]float64{1, 1, 2, 1.5}))
+	g.Expect(cpu).To(Equal([]float64{1, 0, 1.5, 1.5}), "the cycle is that of any claim")
+	alone := &Report{Rounds: []Round{{Results: []Result{result(Burst, 800, 60)}}}}
+	alone.Divide(r)
+	g.Expect(alone.Rounds[0].Results[0].ToFloor.P50).To(Equal(2.0), "the floor of another report")
+}
+
 func TestATableSaysWhatWasMeasured(t *testing.T) {
 	g := NewWithT(t)
 	var out bytes.Buffer
