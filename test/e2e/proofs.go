@@ -34,15 +34,15 @@ func (s *stand) prove(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.judge()
+	return s.judge(ctx)
 }
 
 // judge looks at all that was ever seen: what may never be was not so for a moment either.
-func (s *stand) judge() error {
+func (s *stand) judge(ctx context.Context) error {
 	for name, t := range s.tenants {
 		if wrong := world.Violations(t.History(), nil); len(wrong) > 0 {
 			return fmt.Errorf("in namespace %s, %d things were as they never may be: %s", name, len(wrong), wrong[0])
 		}
 	}
-	return nil
+	return s.tenants[claiming].fenced(ctx)
 }
