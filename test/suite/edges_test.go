@@ -151,18 +151,26 @@ func finishTaking(t *testing.T, between func(w *kit.World, pod string)) *kit.Wor
 
 // leaveWhileBinding deletes a claim before it was told anything.
 func leaveWhileBinding(t *testing.T) *kit.World {
-	w, c := started(t, 1)
-	gate := c.Hold("claimstatus", "bound")
-	pod := w.Members("p")[0]
-	w.Create(world.Claim("a", "p"))
-	w.Await(gate.Reached())
-	w.Collector.Pause()
-	w.Delete(w.Claims(), "a")
+	w, gate, pod := leaving(t)
 	gate.Open()
 	w.Await(world.PodHasState(pod, states.Stale))
 	w.Collector.Resume()
 	w.Await(world.Converged("p", 1))
 	return w
+}
+
+// leaving is a claim that was deleted while it is being told of a pod's sandbox, behind a
+// gate. The garbage collector rests.
+func leaving(t *testing.T) (w *kit.World, gate *kit.Gate, pod string) {
+	t.Helper()
+	w, c := started(t, 1)
+	gate = c.Hold("claimstatus", "bound")
+	pod = w.Members("p")[0]
+	w.Create(world.Claim("a", "p"))
+	w.Await(gate.Reached())
+	w.Collector.Pause()
+	w.Delete(w.Claims(), "a")
+	return w, gate, pod
 }
 
 // loseUnseen is a claim that another controller once told of a sandbox, and gave

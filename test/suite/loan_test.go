@@ -10,13 +10,7 @@ import (
 // As long as a claim is being told of a sandbox, its pool counts that sandbox. The claim
 // ends meanwhile, and the pool has looked for the last time before the telling fails.
 func TestAPoolRefillsWhenAHandOverEndsWithoutItsClaim(t *testing.T) {
-	w, c := started(t, 1)
-	gate := c.Hold("claimstatus", "bound")
-	pod := w.Members("p")[0]
-	w.Create(world.Claim("a", "p"))
-	w.Await(gate.Reached())
-	w.Collector.Pause()
-	w.Delete(w.Claims(), "a")
+	w, gate, pod := leaving(t)
 	w.Await(world.PodHasState(pod, states.Stale), func(s *world.Snapshot) error {
 		if s.Pools["p"].Status.Replicas > 0 {
 			return errWaits
