@@ -20,7 +20,7 @@ type decoding struct {
 
 func newDecoding(s *runtime.Scheme) decoding {
 	codecs := serializer.NewCodecFactory(s)
-	d := decoding{codecs.WithoutConversion().(serializer.WithoutConversionCodecFactory), slices.Clone(codecs.SupportedMediaTypes())}
+	d := decoding{serializer.WithoutConversionCodecFactory{CodecFactory: codecs}, slices.Clone(codecs.SupportedMediaTypes())}
 	for i := range d.accepts {
 		info := &d.accepts[i]
 		if info.MediaType != runtime.ContentTypeJSON {
