@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 )
 
 // hands is how many claims of a burst's floor are served at once: as many as keep a
@@ -106,18 +105,5 @@ func (t *trial) floorServe(ctx context.Context, claim, sandbox object) error {
 func (s *session) floorCleared(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.patience(), fmt.Errorf("the sandboxes of %s are not gone after %v", FloorBurst, s.patience()))
 	defer cancel()
-	known, there := false, map[string]bool{}
-	return s.server.follow(ctx, source{path: s.floor.path(s.Namespace, "sandboxes"), metadata: true}, func(_ time.Time, e event) bool {
-		switch e.Type {
-		case listing:
-			clear(there)
-		case listed:
-			known = true
-		case deleted:
-			delete(there, e.Object.Metadata.Name)
-		default:
-			there[e.Object.Metadata.Name] = true
-		}
-		return !known || len(there) > 0
-	})
+	return s.server.names(ctx, s.floor.path(s.Namespace, "sandboxes"), func(there map[string]bool) bool { return len(there) == 0 })
 }

@@ -95,24 +95,15 @@ func (s *session) settle(ctx context.Context, used map[string]bool) error {
 	defer cancel(nil)
 	patience := time.AfterFunc(s.patience(), func() { cancel(errStill) })
 	defer patience.Stop()
-	known, there := false, map[string]bool{}
-	err := s.server.follow(ctx, source{path: s.pods(), metadata: true}, func(_ time.Time, e event) bool {
+	pods := 0
+	err := s.server.names(ctx, s.pods(), func(there map[string]bool) bool {
 		patience.Reset(s.patience())
-		switch pod := e.Object.Metadata.Name; e.Type {
-		case listing:
-			clear(there)
-		case listed:
-			known = true
-		case deleted:
-			delete(there, pod)
-		default:
-			there[pod] = true
-		}
-		s.progress.update("round %d: settling: %d pods, %d in the pool", s.round, len(there), s.size)
-		return !known || len(there) != s.size || anyOf(used, there)
+		pods = len(there)
+		s.progress.update("round %d: settling: %d pods, %d in the pool", s.round, pods, s.size)
+		return pods == s.size && !anyOf(used, there)
 	})
 	if errors.Is(err, errStill) {
-		return fmt.Errorf("there are %d pods, not %d as the pool has, and nothing changed for %v", len(there), s.size, s.patience())
+		return fmt.Errorf("there are %d pods, not %d as the pool has, and nothing changed for %v", pods, s.size, s.patience())
 	}
 	return err
 }

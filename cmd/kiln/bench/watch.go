@@ -113,6 +113,26 @@ func (s *server) follow(ctx context.Context, of source, see func(at time.Time, e
 	return fmt.Errorf("watch %s: %w", of.path, err)
 }
 
+// names follows the names of what is under a path. It asks done at every event, and
+// returns when that agrees and all names are known.
+func (s *server) names(ctx context.Context, path string, done func(there map[string]bool) bool) error {
+	known, there := false, map[string]bool{}
+	return s.follow(ctx, source{path: path, metadata: true}, func(_ time.Time, e event) bool {
+		switch e.Type {
+		case listing:
+			clear(there)
+		case listed:
+			known = true
+		case deleted:
+			delete(there, e.Object.Metadata.Name)
+		default:
+			there[e.Object.Metadata.Name] = true
+		}
+		agreed := done(there)
+		return !known || !agreed
+	})
+}
+
 // attend follows a source beside what its caller does, and returns when the source has
 // been listed. The context that it returns ends when the watch fails; stop ends both.
 func (s *server) attend(ctx context.Context, of source, see func(at time.Time, e event)) (_ context.Context, stop func(), err error) {
