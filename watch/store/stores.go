@@ -228,7 +228,11 @@ func (s *Stores) keep(o any) (any, error) {
 	if b, ok := o.(*agents.Sandbox); ok {
 		b.Spec.PodTemplate.Spec.Raw = s.specs.share(b.Spec.PodTemplate.Spec.Raw)
 	}
-	return trim(o)
+	o, err := trim(o)
+	if m, ok := o.(metav1.Object); ok {
+		shareTexts(m)
+	}
+	return o, err
 }
 
 // trim drops what nobody here reads before it is kept. The managed fields of an

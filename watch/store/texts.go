@@ -1,0 +1,78 @@
+package store
+
+import (
+	"slices"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kiln-sandbox/kiln/apply"
+	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
+)
+
+// The members of a pool say the same in many short texts: the keys of their labels and
+// most of the values, their owner, their conditions. Each such text is kept once. It was
+// a fifth of what a pool of 10,000 weighs.
+
+// unlike are the labels and annotations whose values no two objects have in common: to
+// look for another one costs more than it saves.
+var unlike = []string{apply.LabelNameHash, apply.LabelClaimUID, apply.AnnotationPodName, apply.AnnotationTrace}
+
+// shareTexts lets an object that is kept share texts with others.
+func shareTexts(o metav1.Object) {
+	o.SetNamespace(text(o.GetNamespace()))
+	o.SetLabels(texts(o.GetLabels()))
+	o.SetAnnotations(texts(o.GetAnnotations()))
+	owners := o.GetOwnerReferences()
+	for i := range owners {
+		each(&owners[i].APIVersion, &owners[i].Kind)
+		if owners[i].Kind != "Sandbox" { // which owns one of a kind
+			each(&owners[i].Name)
+			owners[i].UID = unique.Make(owners[i].UID).Value()
+		}
+	}
+	switch o := o.(type) {
+	case *agents.Sandbox:
+		each(&o.APIVersion, &o.Kind, &o.Status.NodeName)
+		pod := &o.Spec.PodTemplate.ObjectMeta
+		pod.Labels, pod.Annotations = texts(pod.Labels), texts(pod.Annotations)
+		for i := range o.Status.Conditions {
+			c := &o.Status.Conditions[i]
+			each(&c.Type, &c.Reason, &c.Message)
+			c.Status = unique.Make(c.Status).Value()
+		}
+	case *corev1.Pod:
+		each(&o.Spec.NodeName)
+		o.Status.Phase = unique.Make(o.Status.Phase).Value()
+		for i := range o.Status.Conditions {
+			c := &o.Status.Conditions[i]
+			each(&c.Reason, &c.Message)
+			c.Type, c.Status = unique.Make(c.Type).Value(), unique.Make(c.Status).Value()
+		}
+	}
+}
+
+func text(s string) string { return unique.Make(s).Value() }
+
+func each(all ...*string) {
+	for _, s := range all {
+		*s = text(*s)
+	}
+}
+
+// texts is a map that says the same. It is a new one, for a key is kept as it was first
+// put in.
+func texts(all map[string]string) map[string]string {
+	if len(all) == 0 {
+		return all
+	}
+	shared := make(map[string]string, len(all))
+	for k, v := range all {
+		if !slices.Contains(unlike, k) {
+			v = text(v)
+		}
+		shared[text(k)] = v
+	}
+	return shared
+}
