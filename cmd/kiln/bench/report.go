@@ -103,10 +103,14 @@ func isWrite(verb string) bool {
 
 func isAny(string) bool { return true }
 
+// noFloor is the note on a round that is divided by nothing.
+const noFloor = "no floor: give the scenario floor beside the others, or --floor with a report that has one"
+
 // Divide divides every result by the floor of its round, or by that of another report
-// if the round has none.
+// if the round has none. A round without any says so.
 func (r *Report) Divide(other *Report) {
-	for _, round := range r.Rounds {
+	for i := range r.Rounds {
+		round := &r.Rounds[i]
 		floor, burst := round.find(Floor), round.find(FloorBurst)
 		if floor == nil && other != nil {
 			for _, one := range other.Rounds {
@@ -116,6 +120,9 @@ func (r *Report) Divide(other *Report) {
 			}
 		}
 		if floor == nil {
+			if !slices.ContainsFunc(round.Notes, func(n string) bool { return strings.HasPrefix(n, "no floor: ") }) {
+				round.Notes = append(round.Notes, noFloor)
+			}
 			continue
 		}
 		for i := range round.Results {

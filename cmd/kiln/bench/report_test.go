@@ -70,8 +70,12 @@ func TestEveryResultIsDividedByTheFloorOfItsRound(t *testing.T) {
 	without.Rounds[0].Results = without.Rounds[0].Results[1:]
 	without.Rounds[0].Results[0].ToFloor = nil
 	without.Divide(nil)
+	without.Divide(nil)
 	g.Expect(without.Rounds[0].Results[0].ToFloor).To(BeNil(), "there is no floor")
+	g.Expect(without.Rounds[0].Notes).To(Equal([]string{noFloor}), "and the report says so once")
+	without.Rounds[0].Notes = nil
 	without.Divide(r)
+	g.Expect(without.Rounds[0].Notes).To(BeEmpty())
 	g.Expect(without.Rounds[0].Results[0].ToFloor.CPU).To(Equal(1.5), "the floor of another report")
 }
 
