@@ -64,9 +64,9 @@ bench: plane build ## measure every scenario of kiln bench on a control plane of
 	@$(BIN)/benchstand $(BENCH)
 
 .PHONY: microbench
-microbench: plane ## the Go benchmarks: shelf, decisions, configurations, a claim's step, and claims on a real API server
+microbench: plane ## the Go benchmarks: shelf, decisions, configurations, a claim's step, and claims and single writes on a real API server
 	go test -run '^$$' -bench . ./states ./apply ./watch/...
-	cd test && KUBEBUILDER_ASSETS=$(PLANE) go test -run '^$$' -bench Claim -benchtime 200x ./bench && KUBEBUILDER_ASSETS=$(PLANE) go test -run '^$$' -bench Burst -benchtime 3x ./bench
+	cd test && KUBEBUILDER_ASSETS=$(PLANE) go test -run '^$$' -bench Claim -benchtime 200x ./bench && KUBEBUILDER_ASSETS=$(PLANE) go test -run '^$$' -bench Burst -benchtime 3x ./bench && KUBEBUILDER_ASSETS=$(PLANE) go test -run '^$$' -bench Writes -benchtime 240x ./bench/writes
 
 .PHONY: generate
 generate: $(BIN)/controller-gen ## make deepcopy functions, CRDs, apply configurations and docs/api.md anew

@@ -5,7 +5,6 @@ package writes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -26,26 +25,12 @@ import (
 	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
 	"github.com/kiln-sandbox/kiln/states"
 	"github.com/kiln-sandbox/kiln/test/cluster"
-	"github.com/kiln-sandbox/kiln/test/stage"
 )
 
 const ns = metav1.NamespaceDefault
 
 // atOnce is how many requests are under way: enough to keep a few cores busy.
 const atOnce = 8
-
-var plane *cluster.Cluster
-
-func TestMain(m *testing.M) {
-	stage.TestMain("writes", func(ctx context.Context, _ string) (code int, err error) {
-		plane, err = cluster.Start(ctx, cluster.Options{CRDs: true})
-		if err != nil {
-			return 1, err
-		}
-		defer func() { err = errors.Join(err, plane.Stop()) }()
-		return m.Run(), nil
-	})
-}
 
 // A member is a sandbox on its way through a cycle, as the last write left it.
 type member struct {
@@ -57,6 +42,7 @@ type member struct {
 
 // A writer makes the writes of a pool.
 type writer struct {
+	plane *cluster.Cluster
 	*apply.Applier
 	*client.Connection
 	pool      *ext.SandboxWarmPool
@@ -66,20 +52,23 @@ type writer struct {
 // BenchmarkWrites takes sandboxes through the writes of a cycle, all of them through one
 // write before the next. It reports the CPU of the API server for each write.
 func BenchmarkWrites(b *testing.B) {
+	plane, err := cluster.Start(b.Context(), cluster.Options{CRDs: true})
+	must(b, err)
+	b.Cleanup(func() { must(b, plane.Stop()) })
 	for _, spec := range []struct{ name, path string }{
 		{"pod=0.1KB", ""}, {"pod=4.3KB", "cmd/kiln/bench/template.yaml"},
 	} {
 		b.Run(spec.name, func(b *testing.B) {
-			w := newWriter(b, fmt.Sprintf("pool-%d-%d", len(spec.path), b.N), spec.path)
+			w := newWriter(b, plane, fmt.Sprintf("pool-%d-%d", len(spec.path), b.N), spec.path)
 			members := make([]*member, b.N)
 			for i := range members {
 				members[i] = &member{name: fmt.Sprintf("%s-%d", w.pool.Name, i)}
 			}
 			for _, one := range w.cycle() {
-				before := used(b)
+				before := w.used(b)
 				inParallel(b, members, one.write)
 				if one.name != "" {
-					b.ReportMetric(1000*(used(b)-before)/float64(b.N), one.name+"-ms")
+					b.ReportMetric(1000*(w.used(b)-before)/float64(b.N), one.name+"-ms")
 				}
 			}
 		})
@@ -87,7 +76,7 @@ func BenchmarkWrites(b *testing.B) {
 }
 
 // newWriter makes a pool and its template: the pod spec of a file, or the least one.
-func newWriter(b *testing.B, name, path string) writer {
+func newWriter(b *testing.B, plane *cluster.Cluster, name, path string) writer {
 	b.Helper()
 	template := &ext.SandboxTemplate{}
 	template.Spec.PodTemplate = agents.PodTemplate{Spec: runtime.RawExtension{Raw: []byte(`{"containers":[{"name":"main","image":"image"}]}`)}}
@@ -103,7 +92,7 @@ func newWriter(b *testing.B, name, path string) writer {
 	must(b, err)
 	applier, err := apply.New(plane.Config, apply.Options{Component: "writes", SafeToEvict: true})
 	must(b, err)
-	w := writer{Applier: applier, Connection: connection}
+	w := writer{plane: plane, Applier: applier, Connection: connection}
 	template, err = w.Kiln.Templates(ns).Create(b.Context(), template, metav1.CreateOptions{})
 	must(b, err)
 	pool := &ext.SandboxWarmPool{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -240,9 +229,9 @@ func inParallel(b *testing.B, members []*member, write func(context.Context, *me
 }
 
 // used is the CPU that the API server has used, in seconds.
-func used(b *testing.B) float64 {
+func (w writer) used(b *testing.B) float64 {
 	b.Helper()
-	process, err := procfs.NewProc(plane.PID("kube-apiserver"))
+	process, err := procfs.NewProc(w.plane.PID("kube-apiserver"))
 	must(b, err)
 	is, err := process.Stat()
 	must(b, err)
