@@ -1,6 +1,7 @@
 package store
 
 import (
+	"reflect"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -29,4 +30,26 @@ func TestSandboxesOfTheSameSpecShareIt(t *testing.T) {
 	_, err := s.keep(b)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(b.Spec.PodTemplate.Spec.Raw).To(BeEmpty())
+}
+
+func TestSandboxesOfTheSameTemplateShareItsLabelsAndAnnotations(t *testing.T) {
+	g := NewWithT(t)
+	s := &Stores{specs: newSpecs(2)}
+	keep := func(label, annotation string) *agents.PodMetadata {
+		b := &agents.Sandbox{}
+		b.Spec.PodTemplate.Spec.Raw = []byte("a")
+		b.Spec.PodTemplate.ObjectMeta.Labels = map[string]string{"k": label}
+		b.Spec.PodTemplate.ObjectMeta.Annotations = map[string]string{"k": annotation}
+		want := b.DeepCopy()
+		_, err := s.keep(b)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(b).To(Equal(want))
+		return &b.Spec.PodTemplate.ObjectMeta
+	}
+	same := func(a, b map[string]string) bool { return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer() }
+	first, second, other := keep("x", "y"), keep("x", "y"), keep("z", "y")
+	g.Expect(same(first.Labels, second.Labels)).To(BeTrue())
+	g.Expect(same(first.Annotations, second.Annotations)).To(BeTrue())
+	g.Expect(same(first.Labels, other.Labels)).To(BeFalse(), "its claim has added one")
+	g.Expect(same(first.Annotations, other.Annotations)).To(BeTrue())
 }

@@ -226,7 +226,7 @@ func informer(lw cache.ListerWatcher, kind runtime.Object, by indexes) cache.Sha
 // keep is what is kept of an object that an informer was told of.
 func (s *Stores) keep(o any) (any, error) {
 	if b, ok := o.(*agents.Sandbox); ok {
-		b.Spec.PodTemplate.Spec.Raw = s.specs.share(b.Spec.PodTemplate.Spec.Raw)
+		s.specs.share(&b.Spec.PodTemplate)
 	}
 	o, err := trim(o)
 	if m, ok := o.(metav1.Object); ok {

@@ -26,38 +26,38 @@ func shareTexts(o metav1.Object) {
 	o.SetAnnotations(texts(o.GetAnnotations()))
 	owners := o.GetOwnerReferences()
 	for i := range owners {
-		each(&owners[i].APIVersion, &owners[i].Kind)
+		share(&owners[i].APIVersion, &owners[i].Kind)
 		if owners[i].Kind != "Sandbox" { // which owns one of a kind
-			each(&owners[i].Name)
-			owners[i].UID = unique.Make(owners[i].UID).Value()
+			share(&owners[i].Name)
+			share(&owners[i].UID)
 		}
 	}
 	switch o := o.(type) {
 	case *agents.Sandbox:
-		each(&o.APIVersion, &o.Kind, &o.Status.NodeName)
-		pod := &o.Spec.PodTemplate.ObjectMeta
-		pod.Labels, pod.Annotations = texts(pod.Labels), texts(pod.Annotations)
+		share(&o.APIVersion, &o.Kind, &o.Status.NodeName)
 		for i := range o.Status.Conditions {
 			c := &o.Status.Conditions[i]
-			each(&c.Type, &c.Reason, &c.Message)
-			c.Status = unique.Make(c.Status).Value()
+			share(&c.Type, &c.Reason, &c.Message)
+			share(&c.Status)
 		}
 	case *corev1.Pod:
-		each(&o.Spec.NodeName)
-		o.Status.Phase = unique.Make(o.Status.Phase).Value()
+		share(&o.Spec.NodeName)
+		share(&o.Status.Phase)
 		for i := range o.Status.Conditions {
 			c := &o.Status.Conditions[i]
-			each(&c.Reason, &c.Message)
-			c.Type, c.Status = unique.Make(c.Type).Value(), unique.Make(c.Status).Value()
+			share(&c.Reason, &c.Message)
+			share(&c.Type)
+			share(&c.Status)
 		}
 	}
 }
 
+// text is a text that says the same, and may be that of another object.
 func text(s string) string { return unique.Make(s).Value() }
 
-func each(all ...*string) {
-	for _, s := range all {
-		*s = text(*s)
+func share[T ~string](all ...*T) {
+	for _, t := range all {
+		*t = unique.Make(*t).Value()
 	}
 }
 

@@ -53,7 +53,7 @@ func textsOf(b *agents.Sandbox) []string {
 	owner, is := b.OwnerReferences[0], b.Status.Conditions[0]
 	all := []string{b.APIVersion, b.Kind, b.Namespace, b.Status.NodeName, b.Labels[apply.LabelPool],
 		owner.APIVersion, owner.Kind, owner.Name, string(owner.UID), is.Type, string(is.Status), is.Reason, is.Message}
-	for _, m := range []map[string]string{b.Labels, b.Annotations, b.Spec.PodTemplate.ObjectMeta.Labels} {
+	for _, m := range []map[string]string{b.Labels, b.Annotations} {
 		for k := range m {
 			all = append(all, k)
 		}
