@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/kiln-sandbox/kiln/apply"
 	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
@@ -362,6 +365,30 @@ func TestAnnotationsAreWrittenOnceWithTheTimeOfTheFirstSight(t *testing.T) {
 	}
 	w.g.Expect(r.wrote).To(Equal([]string{"annotate s 11:59:00"}))
 	w.g.Expect(l.Metrics.observed).To(BeEmpty(), "nothing measures it any more")
+}
+
+// late is a writer whose writes get their place after something has happened.
+type late struct {
+	*apply.Applier
+	happens func()
+}
+
+func (l late) AnnotateClaim(ctx context.Context, c *ext.SandboxClaim, sandbox string, observed time.Time) (*ext.SandboxClaim, error) {
+	l.happens()
+	return l.Applier.AnnotateClaim(ctx, c, sandbox, observed)
+}
+
+func TestAClaimThatWasDeletedBeforeItsAnnotationsHadTheirPlaceGetsNone(t *testing.T) {
+	claim := aClaim(named(ext.StateBound), toldReady)
+	w := aWorld(t, claim, aSandbox(owned))
+	h := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Error("asked for ", r.Method, r.URL) }))
+	t.Cleanup(h.Close)
+	a, err := apply.New(&rest.Config{Host: h.URL}, apply.Options{})
+	w.g.Expect(err).NotTo(HaveOccurred())
+	l := &Annotations{
+		Stores: w.Stores, Writer: late{a, func() { w.Stores.Claims.MarkDeleted(claim) }}, Metrics: NewMetrics(nil), Now: w.Now,
+	}
+	w.g.Expect(loop.Step(t.Context(), l, key)).To(Equal(loop.Result{}))
 }
 
 // toldReady is a claim that says that it is Ready.

@@ -135,6 +135,9 @@ func (l *Sandboxes) move(s Snapshot, d states.Decision) apply.PodMove {
 func (l *Sandboxes) movePod(ctx context.Context, s Snapshot, d states.Decision) error {
 	ctx, span := apply.Span(ctx, spanPod)
 	defer span.End()
+	if d.About.Event != states.EventRetired { // which no change of a pod is in the way of
+		ctx = apply.While(ctx, l.Stores.Pods.Still(s.pods.pod))
+	}
 	got, err := l.Writer.MovePod(ctx, l.move(s, d))
 	return l.Stores.Pods.Settle(ctx, s.pods.pod, got, err)
 }
@@ -157,7 +160,7 @@ func (l *Sandboxes) keepPod(ctx context.Context, s Snapshot, d states.Decision) 
 		return known, l.adoptPod(ctx, s)
 	default:
 		known.syncs++
-		got, err := l.Writer.SyncPod(ctx, l.move(s, d), s.Facts.Stays())
+		got, err := l.Writer.SyncPod(apply.While(ctx, l.Stores.Pods.Still(pod)), l.move(s, d), s.Facts.Stays())
 		if err == nil {
 			l.Stores.Pods.Unfollow(s.key)
 		}

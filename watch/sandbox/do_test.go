@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"testing"
 
@@ -12,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/kiln-sandbox/kiln/apply"
 	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
@@ -224,6 +227,34 @@ type ending struct{ *recorder }
 func (r ending) DeletePod(ctx context.Context, b *agents.Sandbox, p *corev1.Pod) (*corev1.Pod, error) {
 	_, err := r.recorder.DeletePod(ctx, b, p)
 	return nil, err
+}
+
+// late is a writer whose moves of pods get their place after something has happened.
+type late struct {
+	Writer
+	applier *apply.Applier
+	happens func()
+}
+
+func (l late) MovePod(ctx context.Context, m apply.PodMove) (*corev1.Pod, error) {
+	l.happens()
+	return l.applier.MovePod(ctx, m)
+}
+
+func TestAPodThatEndsBeforeItsMoveHadItsPlaceIsNotMoved(t *testing.T) {
+	h := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Error("asked for ", r.Method, r.URL) }))
+	t.Cleanup(h.Close)
+	a, err := apply.New(&rest.Config{Host: h.URL}, apply.Options{})
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	w := aWorld(t, aSandbox(ofClaim), aClaim(bound), running(carries(states.Ready)))
+	s, tried := w.Observe(key, learned{}), 0
+	w.Writer = late{w.writing(), a, func() {
+		tried++
+		w.put(running(carries(states.Ready), deleted, func(p *corev1.Pod) { p.ResourceVersion = "6" }))
+	}}
+	_, err = w.Do(t.Context(), s, states.Decision{Act: states.Move, About: states.About{Event: states.EventHanded}})
+	w.g.Expect(err).NotTo(HaveOccurred())
+	w.g.Expect(tried).To(Equal(1))
 }
 
 func TestASandboxThatIsNoMemberIsNobodysToRetire(t *testing.T) {

@@ -275,6 +275,19 @@ func (s *Store[T]) Fetch(ctx context.Context, key view.Key) (o T, found bool, er
 	return o, err == nil, err
 }
 
+// Still returns what tells whether an object is as it was seen, as far as is known when
+// it is asked: nothing newer is known of it, and not that it is gone.
+func (s *Store[T]) Still(was T) func() bool {
+	key := view.KeyOf(was)
+	return func() bool {
+		is, ok := s.Get(key)
+		if !ok {
+			is, ok = s.Beyond(key)
+		}
+		return ok && is.GetUID() == was.GetUID() && !newer(is, was)
+	}
+}
+
 // Settle takes in the answer to a write on an object as it was seen. Someone else
 // having moved first, or the object being gone, is no failure: what the API server
 // has now is read, and the step goes on from there.
@@ -282,6 +295,8 @@ func (s *Store[T]) Settle(ctx context.Context, was, got T, err error) error {
 	switch {
 	case err == nil:
 		return s.Put(got)
+	case errors.Is(err, apply.ErrOutdated): // this store has said so
+		return nil
 	case errors.Is(err, apply.ErrLost), errors.Is(err, apply.ErrGone):
 		_, err := s.Read(ctx, view.KeyOf(was))
 		return err

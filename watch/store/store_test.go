@@ -248,6 +248,7 @@ func TestTheAnswerToAWriteIsTakenIn(t *testing.T) {
 		{"one that went well shows what was written", pod("p", "u", "9"), nil, nil, nil, "9"},
 		{"one that lost a race shows what the winner wrote", nil, apply.ErrLost, pod("p", "u", "8"), nil, "8"},
 		{"one on what is gone shows nothing", nil, apply.ErrGone, nil, nil, "none"},
+		{"one that was not sent asks nobody", nil, errors.Join(apply.ErrLost, apply.ErrOutdated), pod("p", "u", "8"), nil, "5"},
 		{"one that failed is an error and shows what there was", nil, no, pod("p", "u", "8"), no, "5"},
 		{"one that was refused is an error and shows what there was", nil, apply.ErrRefused, pod("p", "u", "8"), apply.ErrRefused, "5"},
 	} {
@@ -262,6 +263,34 @@ func TestTheAnswerToAWriteIsTakenIn(t *testing.T) {
 				h.g.Expect(err).NotTo(HaveOccurred())
 			}
 			h.g.Expect(h.version("p")).To(Equal(row.version))
+		})
+	}
+}
+
+func TestAnObjectIsAsItWasSeenUntilSomethingElseIsKnown(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		happens func(hand)
+		still   bool
+	}{
+		{"nothing", func(hand) {}, true},
+		{"an older answer", func(h hand) { h.puts(pod("p", "u", "4")) }, true},
+		{"a write of ours", func(h hand) { h.puts(pod("p", "u", "9")) }, false},
+		{"a write of others", func(h hand) { h.shows(pod("p", "u", "9")) }, false},
+		{"its end", func(h hand) { h.drops(pod("p", "u", "5")) }, false},
+		{"its end, by a write of ours", func(h hand) { h.MarkDeleted(pod("p", "u", "5")) }, false},
+		{"another one of its name", func(h hand) { h.drops(pod("p", "u", "5")); h.shows(pod("p", "v", "9")) }, false},
+		{"that it is only followed", func(h hand) {
+			h.drops(pod("p", "u", "5"))
+			h.beyond[view.Key{Namespace: "ns", Name: "p"}] = followed[*corev1.Pod]{object: pod("p", "u", "5")}
+		}, true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			h := byHand(t)
+			h.shows(pod("p", "u", "5"))
+			still := h.Still(pod("p", "u", "5"))
+			row.happens(h)
+			h.g.Expect(still()).To(Equal(row.still))
 		})
 	}
 }
