@@ -131,7 +131,7 @@ func send[T any](ctx context.Context, a *Applier, w write, request func(context.
 		ended(span, "stopped", err)
 		return none, w.wrap(err)
 	}
-	end, err := a.turn(ctx, w)
+	end, err := a.turns.take(ctx, w)
 	var got T
 	if err != nil {
 		end(nil)

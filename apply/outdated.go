@@ -22,12 +22,8 @@ func While(ctx context.Context, holds func() bool) context.Context {
 	return context.WithValue(ctx, whileKey{}, holds)
 }
 
-// turn waits for the turn of a write that has its place, and says whether it is still to
-// be sent. What it returns ends the turn.
-func (a *Applier) turn(ctx context.Context, w write) (end func(answer any), err error) {
-	end, err = a.turns.take(ctx, w)
-	if holds, ok := ctx.Value(whileKey{}).(func() bool); ok && err == nil && !holds() {
-		err = errors.Join(ErrLost, ErrOutdated)
-	}
-	return end, err
+// wanted reports whether a write of the context is still to be sent.
+func wanted(ctx context.Context) bool {
+	still, ok := ctx.Value(whileKey{}).(func() bool)
+	return !ok || still()
 }

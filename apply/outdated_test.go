@@ -4,11 +4,8 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	. "github.com/onsi/gomega"
-
-	"github.com/kiln-sandbox/kiln/states"
 )
 
 func TestAWriteWhoseReasonIsOverWhenItsPlaceComesIsNotSent(t *testing.T) {
@@ -30,31 +27,25 @@ func TestWhatAWriteWasDecidedOnIsLookedAtWhenItsPlaceHasCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		a := &Applier{gate: newGate(narrow), turns: newTurns(1)}
-		var leave []func()
+		var leave func()
 		for range narrow[classTrail].most {
-			l, err := a.gate.enter(t.Context(), classTrail, flow{})
+			var err error
+			leave, err = a.gate.enter(t.Context(), classTrail, flow{})
 			g.Expect(err).NotTo(HaveOccurred())
-			leave = append(leave, l)
 		}
 		holds := true
 		ended := make(chan error)
 		go func() {
 			ctx := While(context.Background(), func() bool { return holds })
-			w := about("claim", "c", "")
-			w.class, w.manager = classTrail, states.ClaimManager
-			_, err := a.gate.enter(ctx, w.class, flow{})
+			_, err := a.gate.enter(ctx, classTrail, flow{})
 			if err == nil {
-				_, err = a.turn(ctx, w)
+				_, err = a.turns.take(ctx, about("claim", "c", ""))
 			}
 			ended <- err
 		}()
 		synctest.Wait()
 		holds = false
-		leave[0]()
+		leave()
 		g.Expect(<-ended).To(MatchError(ErrOutdated))
-		for _, l := range leave[1:] {
-			l()
-		}
-		time.Sleep(2 * patience)
 	})
 }

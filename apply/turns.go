@@ -82,8 +82,11 @@ func (t *turns) take(ctx context.Context, w write) (end func(answer any), err er
 			<-q.turn
 		}
 	}
-	if t.outdated(q, w.seen) {
+	switch {
+	case t.outdated(q, w.seen):
 		err = errors.Join(ErrLost, errSuperseded)
+	case !wanted(ctx):
+		err = errors.Join(ErrLost, ErrOutdated)
 	}
 	return end, err
 }
