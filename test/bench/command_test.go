@@ -40,8 +40,8 @@ func core(g *WithT) kubernetes.Interface {
 	return c
 }
 
-// left are the namespaces and definitions of benchmarks that nobody has deleted. What a
-// definition goes through until it is gone is the API server's, and may take it minutes.
+// left are the namespaces and definitions of benchmarks that are there, and since when the
+// API server is to remove a definition.
 func left(g *WithT) (names []string) {
 	all, err := core(g).CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=kiln-bench"})
 	g.Expect(err).NotTo(HaveOccurred())
@@ -53,8 +53,8 @@ func left(g *WithT) (names []string) {
 	var definitions metav1.PartialObjectMetadataList
 	g.Expect(json.Unmarshal(raw, &definitions)).To(Succeed())
 	for _, one := range definitions.Items {
-		if strings.Contains(one.Name, ".kiln-bench-") && one.DeletionTimestamp == nil {
-			names = append(names, one.Name)
+		if strings.Contains(one.Name, ".kiln-bench-") {
+			names = append(names, fmt.Sprintf("%s, deleted at %v", one.Name, one.DeletionTimestamp))
 		}
 	}
 	return names
