@@ -31,7 +31,7 @@ Scenarios:
   scale      the same as sustained, on pools of each of the sizes --pools
 
 A latency is from just before the call that creates a claim to the watch event in which it is Ready and names its
-sandbox. It works in a namespace that it makes itself and removes at the end, also on Ctrl-C. No sandbox may be held
+sandbox. OVERTAKEN is the longest, in ms, that a claim waited on after a later one was served. It works in a namespace that it makes itself and removes at the end, also on Ctrl-C. No sandbox may be held
 by two claims (double_held), no claim made after a template change may get a pod of the older one (stale_served,
 strategies Recreate and RollingUpdate), and every claim is served (unbound); else it exits with 1.
 CPU is told where the API server is on this machine; requests where /metrics of the API server may be read.

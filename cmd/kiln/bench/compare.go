@@ -28,6 +28,7 @@ var figures = []struct {
 	{"p90 ms", func(r Result) float64 { return r.Latency.P90 }},
 	{"p99 ms", func(r Result) float64 { return r.Latency.P99 }},
 	{"max ms", func(r Result) float64 { return r.Latency.Max }},
+	{"overtaken ms", func(r Result) float64 { return r.Overtaken }},
 	{"all ready s", func(r Result) float64 { return r.AllReadySeconds }},
 	{"served/s", func(r Result) float64 { return r.CompletionQPS }},
 	{"warm", func(r Result) float64 { return r.WarmServedFraction }},

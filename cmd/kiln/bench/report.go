@@ -44,6 +44,9 @@ type Result struct {
 	Claims  int     `json:"claims"`
 	Ready   int     `json:"ready"`
 	Latency Latency `json:"latency_ms"`
+	// Overtaken is the longest that a claim waited on after one was served that the watch
+	// had shown later, in milliseconds: zero where the first that comes is served first.
+	Overtaken float64 `json:"overtaken_ms"`
 
 	SubmitQPS          float64 `json:"submit_qps"`
 	CompletionQPS      float64 `json:"completion_qps"`

@@ -58,8 +58,20 @@ func summarize(lives []life) Result {
 	r.AllReadySeconds = (bound - first).Seconds()
 	r.SubmitQPS = per(len(lives), max(asked, answered)-first)
 	r.CompletionQPS = per(r.Ready, bound-first)
-	r.PeakConcurrency = peak(lives)
+	r.PeakConcurrency, r.Overtaken = peak(lives), ms(overtaken(lives))
 	return r
+}
+
+// overtaken is the longest that a claim waited on after a later one was served.
+func overtaken(lives []life) (most time.Duration) {
+	served := slices.DeleteFunc(slices.Clone(lives), func(one life) bool { return one.bound == 0 })
+	slices.SortFunc(served, func(a, b life) int { return cmp.Compare(b.seen, a.seen) })
+	first := time.Duration(math.MaxInt64) // when the first was served of those that came later
+	for _, one := range served {
+		most = max(most, one.bound-first)
+		first = min(first, one.bound)
+	}
+	return most
 }
 
 func ms(d time.Duration) float64 { return math.Round(float64(d.Microseconds())) / 1000 }

@@ -79,10 +79,13 @@ func TestTheLivesOfClaimsAreSummedUp(t *testing.T) {
 	g.Expect(r.SubmitQPS).To(Equal(1.0))
 	g.Expect(r.CompletionQPS).To(Equal(0.75))
 	g.Expect(r.PeakConcurrency).To(Equal(2), "b is served when c is asked for: at no time three wait")
+	g.Expect(r.Overtaken).To(Equal(2000.0), "a waits on for two seconds when b is served")
 	g.Expect(r.Timeline).To(HaveLen(4))
 	g.Expect(r.Timeline[0].Bound).To(Equal(4000.0), "the timeline is in the order of asking")
 	g.Expect(r.Timeline[2].Cold).To(BeTrue())
 	g.Expect(summarize(nil).Claims).To(BeZero())
+	inTurn := summarize([]life{bound("a", "pool-1", 0, 2*time.Second), bound("b", "pool-2", time.Second, 3*time.Second)})
+	g.Expect(inTurn.Overtaken).To(BeZero(), "the first that came was served first")
 }
 
 func TestALedgerTakesTheFirstEventInWhichAClaimIsReadyAndNamesItsSandbox(t *testing.T) {
