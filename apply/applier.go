@@ -71,7 +71,7 @@ func (a *Applier) Drain() { a.gate.drain() }
 // A write says what a request is: it gives the metrics their labels, errors their
 // beginning and the log line its fields.
 type write struct {
-	class   class
+	urgency
 	manager states.Manager
 	// kind is the lower-case kind, with the subresource behind it if there is one.
 	kind string
@@ -124,20 +124,21 @@ func send[T any](ctx context.Context, a *Applier, w write, request func(context.
 	start := time.Now()
 	ctx, span := w.span(ctx)
 	_, waits := Span(ctx, "waitForPlace")
-	leave, err := a.gate.enter(ctx, w.class, flow{w.key.Namespace, w.pool})
+	place, err := a.gate.enter(ctx, w)
 	waits.End()
 	if err != nil {
 		var none T
-		ended(span, "stopped", err)
+		w.ended(span, "stopped", err)
 		return none, w.wrap(err)
 	}
+	w.class = place.class
 	end, err := a.turns.take(ctx, w)
 	var got T
 	if err != nil {
 		end(nil)
-		leave()
+		place.leave()
 		a.skip(w)
-		ended(span, "skipped", err)
+		w.ended(span, "skipped", err)
 		return got, w.wrap(err)
 	}
 	limited, cancel := context.WithTimeout(ctx, requestTimeout)
@@ -149,11 +150,11 @@ func send[T any](ctx context.Context, a *Applier, w write, request func(context.
 	} else {
 		end(nil)
 	}
-	leave()
+	place.leave()
 	err = classify(w, err)
 	a.metrics.seconds.WithLabelValues(w.class.String()).Observe(time.Since(start).Seconds())
 	a.metrics.writes.WithLabelValues(string(w.manager), w.kind, w.edge, result(err)).Inc()
-	ended(span, result(err), err)
+	w.ended(span, result(err), err)
 	if err == nil && w.move != nil {
 		a.record(w.key, w.move)
 	}

@@ -79,7 +79,7 @@ func claimStatusConfig(claim *ext.SandboxClaim, want ext.SandboxClaimStatus) *ex
 // AnnotateClaim writes on a claim which sandbox it gets and when it was first
 // observed.
 func (a *Applier) AnnotateClaim(ctx context.Context, claim *ext.SandboxClaim, sandbox string, firstObserved time.Time) (*ext.SandboxClaim, error) {
-	w := write{class: classTrail, manager: states.ClaimManager, kind: "claim", edge: "annotate", key: keyOf(claim), pool: claim.Spec.WarmPoolRef.Name}
+	w := write{urgency: urgency{class: classTrail}, manager: states.ClaimManager, kind: "claim", edge: "annotate", key: keyOf(claim), pool: claim.Spec.WarmPoolRef.Name}
 	if !ClaimMisannotated(claim, sandbox) {
 		a.skip(w)
 		return claim, nil
@@ -92,7 +92,7 @@ func (a *Applier) AnnotateClaim(ctx context.Context, claim *ext.SandboxClaim, sa
 // DeleteClaim deletes a claim whose lifetime is over: in the foreground, which is
 // after what it owns, if its policy says so.
 func (a *Applier) DeleteClaim(ctx context.Context, claim *ext.SandboxClaim, policy ext.ShutdownPolicy) error {
-	w := write{class: classTrail, manager: states.ClaimManager, kind: "claim", edge: "delete", key: keyOf(claim), pool: claim.Spec.WarmPoolRef.Name}
+	w := write{urgency: urgency{class: classTrail}, manager: states.ClaimManager, kind: "claim", edge: "delete", key: keyOf(claim), pool: claim.Spec.WarmPoolRef.Name}
 	uid, how := claim.UID, metav1.DeletePropagationBackground
 	if policy == ext.ShutdownDeleteForeground {
 		how = metav1.DeletePropagationForeground
@@ -114,7 +114,7 @@ func (a *Applier) MoveClaim(ctx context.Context, claim *ext.SandboxClaim, d stat
 	}
 	want.State = ext.State(move.edge.To)
 	return a.claimStatus(ctx, claim, want, write{
-		class: classTell, manager: move.edge.By, kind: "claim", edge: string(move.edge.Event), key: keyOf(claim), move: move,
+		urgency: urgency{class: classTell}, manager: move.edge.By, kind: "claim", edge: string(move.edge.Event), key: keyOf(claim), move: move,
 		pool: claim.Spec.WarmPoolRef.Name,
 	})
 }
@@ -123,7 +123,7 @@ func (a *Applier) MoveClaim(ctx context.Context, claim *ext.SandboxClaim, d stat
 // sandbox.
 func (a *Applier) RefuseSandbox(ctx context.Context, claim *ext.SandboxClaim, s *agents.Sandbox) (*ext.SandboxClaim, error) {
 	return a.claimStatus(ctx, claim, refusal(claim, s), write{
-		class: classTake, manager: states.ClaimManager, kind: "claimstatus", edge: "refuse", key: keyOf(claim),
+		urgency: urgency{class: classTake}, manager: states.ClaimManager, kind: "claimstatus", edge: "refuse", key: keyOf(claim),
 		pool: claim.Spec.WarmPoolRef.Name,
 	})
 }
@@ -138,7 +138,7 @@ func refusal(claim *ext.SandboxClaim, s *agents.Sandbox) ext.SandboxClaimStatus 
 // ReportClaim writes the status of a claim, as it was seen, whose state stays.
 func (a *Applier) ReportClaim(ctx context.Context, claim *ext.SandboxClaim, want ext.SandboxClaimStatus) (*ext.SandboxClaim, error) {
 	want.State = ext.State(ClaimState(claim))
-	w := write{class: classTake, manager: states.ClaimManager, kind: "claimstatus", edge: "report", key: keyOf(claim), pool: claim.Spec.WarmPoolRef.Name}
+	w := write{urgency: urgency{class: classTake}, manager: states.ClaimManager, kind: "claimstatus", edge: "report", key: keyOf(claim), pool: claim.Spec.WarmPoolRef.Name}
 	if sameStatus(claim.Status, want) {
 		a.skip(w)
 		return claim, nil

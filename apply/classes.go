@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/client-go/tools/cache"
+
 	"github.com/kiln-sandbox/kiln/states"
 )
 
@@ -38,6 +40,25 @@ var podClass = map[states.Event]class{
 	states.EventWarmed:   classWarm,
 	states.EventCooled:   classWarm,
 	states.EventRetired:  classTrail,
+}
+
+// An urgency is how urgent a write is.
+type urgency struct {
+	class class
+	// awaited reports whether a claim waits for the member of a pool that the write is
+	// about, and hurried is the class that the write has then. Nil means that it is always
+	// of the same class.
+	awaited func(member cache.ObjectName) bool
+	member  cache.ObjectName
+	hurried class
+}
+
+// now is the class that a write has now.
+func (u urgency) now() class {
+	if u.awaited != nil && u.awaited(u.member) {
+		return u.hurried
+	}
+	return u.class
 }
 
 // A width is how many writes of a class may be under way at once: most while the
@@ -109,6 +130,7 @@ func (t tally) all() int { return t.placed + t.parked }
 type waiter struct {
 	came    chan struct{}
 	refused error
+	urgency
 }
 
 // A place is a write under way. It is parked when it has taken too long.
@@ -129,37 +151,73 @@ func newGate(w widths) *gate {
 	return g
 }
 
-// enter waits for a place in a class; it returns the function that gives it up.
-func (g *gate) enter(ctx context.Context, c class, f flow) (leave func(), err error) {
-	g.mu.Lock()
-	l := &g.lines[c]
-	switch {
-	case g.draining && c >= classWarm:
-		g.mu.Unlock()
-		return nil, ErrStopped
-	case g.open(c) && l.admits(f, g.widths[c].most):
-		l.take(f)
-		g.mu.Unlock()
-		return g.place(c, f), nil
+// enter waits for a place in the class of a write, which may become more urgent
+// meanwhile.
+func (g *gate) enter(ctx context.Context, w write) (*place, error) {
+	f := flow{w.key.Namespace, w.pool}
+	t := &waiter{came: make(chan struct{}), urgency: w.urgency}
+	was := w.now()
+	t.class = was
+	if p, err := g.tryEnter(t, f); p != nil || err != nil {
+		return p, err
 	}
-	t := &waiter{came: make(chan struct{})}
-	l.wait(f, t)
-	g.mu.Unlock()
+	if w.now() < was { // it became so before it stood where hurry looks
+		g.hurry(w.member)
+	}
 	select {
 	case <-t.came:
 	case <-ctx.Done():
-		if g.forget(c, f, t) {
+		if g.forget(f, t) {
 			return nil, context.Cause(ctx)
 		}
 		if t.refused == nil {
-			g.place(c, f)() // the place came in the same moment; pass it on
+			g.place(t.class, f).leave() // the place came in the same moment; pass it on
 		}
 		return nil, context.Cause(ctx)
 	}
 	if t.refused != nil {
 		return nil, t.refused
 	}
-	return g.place(c, f), nil
+	return g.place(t.class, f), nil
+}
+
+// tryEnter gives a write a place that is free. Otherwise it returns none, and the write
+// waits.
+func (g *gate) tryEnter(t *waiter, f flow) (*place, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	l := &g.lines[t.class]
+	switch {
+	case g.draining && t.class >= classWarm:
+		return nil, ErrStopped
+	case g.open(t.class) && l.admits(f, g.widths[t.class].most):
+		l.take(f)
+		return g.place(t.class, f), nil
+	}
+	l.wait(f, t)
+	return nil, nil
+}
+
+// hurry has a claim wait for the member of a pool: of the writes that wait, those that
+// launch it become as urgent as that.
+func (g *gate) hurry(member cache.ObjectName) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	l := &g.lines[classWarm]
+	for f, all := range l.waiting {
+		if f.ns != member.Namespace {
+			continue
+		}
+		i := slices.IndexFunc(all, func(t *waiter) bool { return t.awaited != nil && t.member == member })
+		if i >= 0 { // a member has one at a time: its steps follow each other
+			t := all[i]
+			l.unwait(f, t)
+			t.class = t.hurried
+			g.lines[t.class].wait(f, t)
+			break
+		}
+	}
+	g.admit()
 }
 
 // drain refuses the writes that nobody waits for, from now on and those that have
@@ -250,19 +308,10 @@ func (g *gate) admit() {
 }
 
 // forget takes a waiter out of its line; it reports false when its place has come.
-func (g *gate) forget(c class, f flow, t *waiter) bool {
+func (g *gate) forget(f flow, t *waiter) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	l := &g.lines[c]
-	i := slices.Index(l.waiting[f], t)
-	if i < 0 {
-		return false
-	}
-	l.waiting[f] = slices.Delete(l.waiting[f], i, i+1)
-	if len(l.waiting[f]) == 0 {
-		l.gone(slices.Index(l.order, f))
-	}
-	return true
+	return g.lines[t.class].unwait(f, t)
 }
 
 // admits reports whether a flow may have another write under way. A namespace that has
@@ -294,6 +343,19 @@ func (l *line) wait(f flow, t *waiter) {
 		l.order = append(l.order, f)
 	}
 	l.waiting[f] = append(l.waiting[f], t)
+}
+
+// unwait takes a waiter out; it reports false where it does not wait.
+func (l *line) unwait(f flow, t *waiter) bool {
+	i := slices.Index(l.waiting[f], t)
+	if i < 0 {
+		return false
+	}
+	l.waiting[f] = slices.Delete(l.waiting[f], i, i+1)
+	if len(l.waiting[f]) == 0 {
+		l.gone(slices.Index(l.order, f))
+	}
+	return true
 }
 
 // next takes out the waiter whose place is to come: the first of the flow that has the fewest
@@ -332,11 +394,11 @@ func (l *line) gone(at int) {
 	l.order = slices.Delete(l.order, at, at+1)
 }
 
-// place watches over a write that was admitted; the function gives its place up.
-func (g *gate) place(c class, f flow) (leave func()) {
+// place watches over a write that was admitted.
+func (g *gate) place(c class, f flow) *place {
 	p := &place{gate: g, class: c, flow: f}
 	p.late = time.AfterFunc(patience, p.park)
-	return p.leave
+	return p
 }
 
 // park gives the place to others while the write goes on.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/types"
 
 	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
 	"github.com/kiln-sandbox/kiln/states"
@@ -34,8 +35,16 @@ func flowOf(of string) flow {
 func enteredFor(g *gate, c class, of string) (leave func(), ok bool) {
 	gone, cancel := context.WithCancel(context.Background())
 	cancel()
-	leave, err := g.enter(gone, c, flowOf(of))
-	return leave, err == nil
+	p, err := g.enter(gone, ofClass(c, flowOf(of)))
+	if err != nil {
+		return nil, false
+	}
+	return p.leave, true
+}
+
+// ofClass is a write of a class and a flow.
+func ofClass(c class, of flow) write {
+	return write{urgency: urgency{class: c}, key: types.NamespacedName{Namespace: of.ns}, pool: of.pool}
 }
 
 func TestAClassIsAsWideAsItMayBeWhileNothingMoreUrgentIsThere(t *testing.T) {
@@ -76,26 +85,26 @@ func TestFromItsTakeUntilAClaimIsToldNothingSlipsIn(t *testing.T) {
 			}
 		}
 		ctx, end := a.ClaimStep(t.Context())
-		took(ctx, write{class: classTell})
+		took(ctx, ofClass(classTell, flow{}))
 		g.Expect(places()).To(Equal(2), "nothing was taken")
-		took(ctx, write{class: classTake})
-		took(ctx, write{class: classTake})
+		took(ctx, ofClass(classTake, flow{}))
+		took(ctx, ofClass(classTake, flow{}))
 		g.Expect(places()).To(Equal(1), "its claim does not know yet")
 		leave, _ := entered(gate, classWarm)
 		second := queued(gate, classWarm, "a")
 		end()
 		g.Expect(second.came).To(BeClosed(), "the step is over")
-		gate.place(classWarm, flow{ns: "a"})()
+		gate.place(classWarm, flow{ns: "a"}).leave()
 		leave()
 
 		slow, end := a.ClaimStep(t.Context())
-		took(slow, write{class: classTake})
+		took(slow, ofClass(classTake, flow{}))
 		time.Sleep(patience + 1)
 		synctest.Wait()
 		g.Expect(places()).To(Equal(2), "others wait no longer for a claim that something else holds up")
 		end()
 		g.Expect(gate.untold).To(BeZero())
-		took(t.Context(), write{class: classTake})
+		took(t.Context(), ofClass(classTake, flow{}))
 		g.Expect(places()).To(Equal(2), "what brings a pod up is no step of a claim")
 	})
 }
@@ -116,7 +125,7 @@ func TestWritesOfAPoolGoInTheOrderTheyCame(t *testing.T) {
 	leave()
 	g.Expect(first.came).To(BeClosed())
 	g.Expect(second.came).NotTo(BeClosed())
-	gate.place(classTell, flow{ns: "a"})()
+	gate.place(classTell, flow{ns: "a"}).leave()
 	g.Expect(second.came).To(BeClosed())
 }
 
@@ -124,7 +133,7 @@ func TestWritesOfAPoolGoInTheOrderTheyCame(t *testing.T) {
 func queued(g *gate, c class, of string) *waiter {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	t := &waiter{came: make(chan struct{})}
+	t := &waiter{came: make(chan struct{}), urgency: urgency{class: c}}
 	g.lines[c].wait(flowOf(of), t)
 	return t
 }
@@ -142,10 +151,10 @@ func TestWaitingTellWritesAreAdmittedBeforeWaitingTakeWrites(t *testing.T) {
 	told()
 	g.Expect(tell[0].came).To(BeClosed())
 	g.Expect(take.came).NotTo(BeClosed())
-	gate.place(classTell, flow{ns: "a"})()
+	gate.place(classTell, flow{ns: "a"}).leave()
 	g.Expect(tell[1].came).To(BeClosed())
 	g.Expect(take.came).NotTo(BeClosed())
-	gate.place(classTell, flow{ns: "a"})()
+	gate.place(classTell, flow{ns: "a"}).leave()
 	g.Expect(take.came).To(BeClosed(), "tell has no work left")
 }
 
@@ -162,9 +171,9 @@ func TestAPlaceGoesToTheNamespaceThatHasTheFewestWritesUnderWay(t *testing.T) {
 	leave()
 	g.Expect(c.came).To(BeClosed(), "it has none")
 	g.Expect(b.came).NotTo(BeClosed())
-	gate.place(classTrail, flow{ns: "c"})()
+	gate.place(classTrail, flow{ns: "c"}).leave()
 	g.Expect(burst[0].came).To(BeClosed(), "a and b have one each, and a came first")
-	gate.place(classTrail, flow{ns: "a"})()
+	gate.place(classTrail, flow{ns: "a"}).leave()
 	g.Expect(b.came).To(BeClosed(), "now it is the turn of b")
 }
 
@@ -183,12 +192,12 @@ func TestAWriteThatTakesLongGivesItsPlaceToAnotherNamespace(t *testing.T) {
 		synctest.Wait()
 		g.Expect(other.came).To(BeClosed())
 		g.Expect(more.came).NotTo(BeClosed(), "nobody has more under way than the class is wide")
-		gate.place(classTake, flow{ns: "b"})()
+		gate.place(classTake, flow{ns: "b"}).leave()
 		_, ok = enteredFor(gate, classTrail, "c")
 		g.Expect(ok).To(BeTrue(), "writes that wait for a webhook narrow nothing")
 		one()
 		g.Expect(more.came).To(BeClosed())
-		gate.place(classTake, flow{ns: "slow"})()
+		gate.place(classTake, flow{ns: "slow"}).leave()
 		two()
 		trail()
 		g.Expect(gate.lines[classTake].busy).To(BeZero())
@@ -224,14 +233,14 @@ func TestWritesThatHangHoldUpNoOtherPoolOfTheirNamespace(t *testing.T) {
 		one()
 		g.Expect(two.came).To(BeClosed())
 		g.Expect(other.came).To(BeClosed())
-		gate.place(classTake, flowOf("a/p"))()
-		gate.place(classTake, flowOf("b/p"))()
+		gate.place(classTake, flowOf("a/p")).leave()
+		gate.place(classTake, flowOf("b/p")).leave()
 		for _, leave := range hang {
 			leave()
 		}
 		for i, t := range more {
 			g.Expect(t.came).To(BeClosed(), "what waited is not forgotten")
-			gate.place(classTake, flowOf(fmt.Sprint("a/s", i+1)))()
+			gate.place(classTake, flowOf(fmt.Sprint("a/s", i+1))).leave()
 		}
 		g.Expect(gate.lines[classTake].busy).To(BeZero())
 		g.Expect(gate.lines[classTake].spaces).To(BeEmpty())
@@ -245,7 +254,7 @@ func TestAGateThatIsDrainedBeginsOnlyWhatSomebodyWaitsFor(t *testing.T) {
 	entered(gate, classWarm)
 	given := make(chan error)
 	go func() {
-		_, err := gate.enter(context.Background(), classWarm, flow{ns: "a"})
+		_, err := gate.enter(context.Background(), ofClass(classWarm, flow{ns: "a"}))
 		given <- err
 	}()
 	for gate.waits(classWarm) == 0 {
@@ -255,7 +264,7 @@ func TestAGateThatIsDrainedBeginsOnlyWhatSomebodyWaitsFor(t *testing.T) {
 	g.Expect(<-given).To(MatchError(ErrStopped))
 	leave()
 	for c := range classes {
-		_, err := gate.enter(context.Background(), c, flow{ns: "b"})
+		_, err := gate.enter(context.Background(), ofClass(c, flow{ns: "b"}))
 		if c < classWarm {
 			g.Expect(err).NotTo(HaveOccurred(), c.String())
 		} else {
@@ -286,9 +295,9 @@ func TestWhatBringsUpTheSandboxOfAClaimIsAsUrgentAsTakingOne(t *testing.T) {
 	g := NewWithT(t)
 	own := made[agents.Sandbox](t, ownConfig(aClaim(), aBlueprint(t)), "sandbox")
 	a := &Applier{}
-	g.Expect(a.launchClass(own)).To(Equal(classTake))
-	g.Expect(a.launchClass(aMember(t))).To(Equal(classWarm))
-	g.Expect(a.launchClass(aUsersSandbox())).To(Equal(classWarm))
+	g.Expect(a.launch(own, classTake).now()).To(Equal(classTake))
+	g.Expect(a.launch(aMember(t), classTake).now()).To(Equal(classWarm))
+	g.Expect(a.launch(aUsersSandbox(), classTake).now()).To(Equal(classWarm))
 }
 
 func TestEveryClassHasANameAndPlacesThatNeverClose(t *testing.T) {
@@ -309,7 +318,7 @@ func TestAWriteThatGivesUpWaitingLeavesItsPlaceToTheNext(t *testing.T) {
 	gone, cancel := context.WithCancelCause(context.Background())
 	given := make(chan error)
 	go func() {
-		_, err := gate.enter(gone, classWarm, flow{ns: "a"})
+		_, err := gate.enter(gone, ofClass(classWarm, flow{ns: "a"}))
 		given <- err
 	}()
 	cancel(errors.New("told to stop"))

@@ -46,8 +46,8 @@
 // A write has a class by its urgency (classes.go), most urgent first:
 //
 //	class  writes                                            why
-//	tell   MoveClaim                                         a claim that has begun is finished before the
-//	                                                         next one begins
+//	tell   MoveClaim; of what a claim waits for MovePod:     a claim that has begun is finished before the
+//	       warmed, and the ReportSandbox that says Ready     next one begins
 //	take   Adopt, CreateOwn, RefuseSandbox, ReportClaim;     a claim waits for it, or its worker does: that
 //	       CreatePod, ReportSandbox and all that a claim's   one never waits behind a less urgent class
 //	       sandbox owns
@@ -66,7 +66,9 @@
 //
 // The namespaces share the places of a class: the next is for the one that has the
 // fewest writes under way, and a write that takes longer than a second, as behind a
-// slow webhook, gives its place to another. A process that stops begins only what
+// slow webhook, gives its place to another. When a claim comes to wait for a member of a
+// pool, what the member's launch writes is of the class of a claim's own sandbox, and so
+// is what waits for its place already (Hurry). A process that stops begins only what
 // somebody waits for (Drain), and none begins a request without leave (Permit).
 //
 // # Spans

@@ -26,7 +26,7 @@ type EventBody struct {
 // Event reports an Event about an object. Events are the one thing Kiln posts
 // instead of applying: each is new and none is ever changed.
 func (a *Applier) Event(ctx context.Context, about Regarding, body EventBody) error {
-	w := write{class: classTrail, manager: states.Manager(a.opts.Component), kind: "event", edge: body.Reason, key: keyOf(about)}
+	w := write{urgency: urgency{class: classTrail}, manager: states.Manager(a.opts.Component), kind: "event", edge: body.Reason, key: keyOf(about)}
 	_, err := send(ctx, a, w, func(ctx context.Context, c *client.Connection) (*eventsv1.Event, error) {
 		return c.Core.EventsV1().Events(about.GetNamespace()).Create(ctx, a.event(about, body), metav1.CreateOptions{})
 	})

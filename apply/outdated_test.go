@@ -27,17 +27,17 @@ func TestWhatAWriteWasDecidedOnIsLookedAtWhenItsPlaceHasCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		a := &Applier{gate: newGate(narrow), turns: newTurns(1)}
-		var leave func()
+		var last *place
 		for range narrow[classTrail].most {
 			var err error
-			leave, err = a.gate.enter(t.Context(), classTrail, flow{})
+			last, err = a.gate.enter(t.Context(), ofClass(classTrail, flow{}))
 			g.Expect(err).NotTo(HaveOccurred())
 		}
 		holds := true
 		ended := make(chan error)
 		go func() {
 			ctx := While(context.Background(), func() bool { return holds })
-			_, err := a.gate.enter(ctx, classTrail, flow{})
+			_, err := a.gate.enter(ctx, ofClass(classTrail, flow{}))
 			if err == nil {
 				_, err = a.turns.take(ctx, about("claim", "c", ""))
 			}
@@ -45,7 +45,7 @@ func TestWhatAWriteWasDecidedOnIsLookedAtWhenItsPlaceHasCome(t *testing.T) {
 		}()
 		synctest.Wait()
 		holds = false
-		leave()
+		last.leave()
 		g.Expect(<-ended).To(MatchError(ErrOutdated))
 	})
 }

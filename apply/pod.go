@@ -134,7 +134,7 @@ func (a *Applier) CreatePod(ctx context.Context, s *agents.Sandbox) (*corev1.Pod
 	if err != nil {
 		return nil, fmt.Errorf("pod %s: create: %w", keyOf(s), err)
 	}
-	w := write{class: a.launchClass(s), manager: states.PodManager, kind: "pod", edge: "create", key: keyOf(s), pool: PoolOf(s)}
+	w := write{urgency: a.launch(s, classTake), manager: states.PodManager, kind: "pod", edge: "create", key: keyOf(s), pool: PoolOf(s)}
 	return send(ctx, a, w, func(ctx context.Context, c *client.Connection) (*corev1.Pod, error) {
 		return c.Core.CoreV1().Pods(s.Namespace).Apply(ctx, config, w.options())
 	})
@@ -148,7 +148,7 @@ func (a *Applier) MovePod(ctx context.Context, m PodMove) (*corev1.Pod, error) {
 	}
 	config := a.moveConfig(m, move.edge)
 	w := write{
-		class: a.moveClass(m.Sandbox, move.edge.Event), manager: move.edge.By,
+		urgency: a.ofMove(m.Sandbox, move.edge.Event), manager: move.edge.By,
 		kind: "pod", edge: string(move.edge.Event), key: keyOf(m.Pod), move: move, pool: PoolOf(m.Sandbox),
 	}
 	if config.ResourceVersion != nil {
@@ -163,7 +163,7 @@ func (a *Applier) MovePod(ctx context.Context, m PodMove) (*corev1.Pod, error) {
 // stays in.
 func (a *Applier) SyncPod(ctx context.Context, m PodMove, is states.State) (*corev1.Pod, error) {
 	config := a.stateConfig(m, is).WithResourceVersion(m.Pod.ResourceVersion)
-	w := write{class: classHand, manager: states.StateManager, kind: "pod", edge: "sync", key: keyOf(m.Pod), pool: PoolOf(m.Sandbox), seen: m.Pod.ResourceVersion}
+	w := write{urgency: urgency{class: classHand}, manager: states.StateManager, kind: "pod", edge: "sync", key: keyOf(m.Pod), pool: PoolOf(m.Sandbox), seen: m.Pod.ResourceVersion}
 	return send(ctx, a, w, func(ctx context.Context, c *client.Connection) (*corev1.Pod, error) {
 		return c.Core.CoreV1().Pods(m.Pod.Namespace).Apply(ctx, config, w.options())
 	})
@@ -172,7 +172,7 @@ func (a *Applier) SyncPod(ctx context.Context, m PodMove, is states.State) (*cor
 // AdoptPod makes a sandbox the owner of a pod that is nobody's, as it was read with
 // all its metadata.
 func (a *Applier) AdoptPod(ctx context.Context, s *agents.Sandbox, pod *corev1.Pod) (*corev1.Pod, error) {
-	w := write{class: a.launchClass(s), manager: states.PodManager, kind: "pod", edge: "adopt", key: keyOf(pod), pool: PoolOf(s), seen: pod.ResourceVersion}
+	w := write{urgency: a.launch(s, classTake), manager: states.PodManager, kind: "pod", edge: "adopt", key: keyOf(pod), pool: PoolOf(s), seen: pod.ResourceVersion}
 	config, err := adoptedPodConfig(s, pod)
 	if err != nil {
 		return nil, w.wrap(err)
@@ -185,7 +185,7 @@ func (a *Applier) AdoptPod(ctx context.Context, s *agents.Sandbox, pod *corev1.P
 // DeletePod deletes the pod of a sandbox, as it was seen. It returns the pod as it is
 // while the kubelet ends it, or nil if nobody has to end it and it is gone.
 func (a *Applier) DeletePod(ctx context.Context, s *agents.Sandbox, pod *corev1.Pod) (*corev1.Pod, error) {
-	w := write{class: a.launchClass(s), manager: states.PodManager, kind: "pod", edge: "delete", key: keyOf(pod), pool: PoolOf(s), seen: pod.ResourceVersion}
+	w := write{urgency: a.launch(s, classTake), manager: states.PodManager, kind: "pod", edge: "delete", key: keyOf(pod), pool: PoolOf(s), seen: pod.ResourceVersion}
 	return send(ctx, a, w, func(ctx context.Context, c *client.Connection) (*corev1.Pod, error) {
 		options, got := deletion(pod), &corev1.Pod{} // the typed client drops the answer
 		err := c.Core.CoreV1().RESTClient().Delete().Namespace(pod.Namespace).Resource("pods").Name(pod.Name).Body(&options).Do(ctx).Into(got)

@@ -244,7 +244,7 @@ func (a *Applier) SyncPolicy(ctx context.Context, p Policy, is *networkingv1.Net
 // refills the pools.
 func (a *Applier) applyPolicy(ctx context.Context, verb string, config policyConfig) (*networkingv1.NetworkPolicy, error) {
 	key := types.NamespacedName{Namespace: *config.Metadata.Namespace, Name: *config.Metadata.Name}
-	w := write{class: classWarm, manager: states.TemplateManager, kind: "policy", edge: verb, key: key}
+	w := write{urgency: urgency{class: classWarm}, manager: states.TemplateManager, kind: "policy", edge: verb, key: key}
 	body, err := json.Marshal(config)
 	if err != nil {
 		return nil, w.wrap(err)
@@ -258,7 +258,7 @@ func (a *Applier) applyPolicy(ctx context.Context, verb string, config policyCon
 
 // DeletePolicy deletes the NetworkPolicy of a template, as it was seen.
 func (a *Applier) DeletePolicy(ctx context.Context, is *networkingv1.NetworkPolicy) error {
-	w := write{class: classTrail, manager: states.TemplateManager, kind: "policy", edge: "delete", key: keyOf(is)}
+	w := write{urgency: urgency{class: classTrail}, manager: states.TemplateManager, kind: "policy", edge: "delete", key: keyOf(is)}
 	_, err := send(ctx, a, w, func(ctx context.Context, c *client.Connection) (struct{}, error) {
 		return struct{}{}, c.Core.NetworkingV1().NetworkPolicies(is.Namespace).Delete(ctx, is.Name, deletion(is))
 	})

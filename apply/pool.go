@@ -47,7 +47,7 @@ func rolloutConfig(want ext.RolloutStatus) *extac.RolloutStatusApplyConfiguratio
 // ReportPool writes the whole status of a pool, as a decision asks for. Another
 // phase of the rollout is a move of its chart.
 func (a *Applier) ReportPool(ctx context.Context, pool *ext.SandboxWarmPool, want ext.SandboxWarmPoolStatus, d states.Decision) (*ext.SandboxWarmPool, error) {
-	w := write{class: classTrail, manager: states.PoolManager, kind: "poolstatus", edge: "report", key: keyOf(pool), pool: pool.Name}
+	w := write{urgency: urgency{class: classTrail}, manager: states.PoolManager, kind: "poolstatus", edge: "report", key: keyOf(pool), pool: pool.Name}
 	if sameStatus(pool.Status, want) {
 		a.skip(w)
 		return pool, nil

@@ -273,35 +273,35 @@ func sandboxStatusConfig(s *agents.Sandbox, want agents.SandboxStatus) *agentsac
 // CreateMember makes a member of a pool under the given name. ErrLost says that
 // the name is taken.
 func (a *Applier) CreateMember(ctx context.Context, pool *ext.SandboxWarmPool, name string, b Blueprint) (*agents.Sandbox, error) {
-	return a.applySandbox(ctx, write{class: classWarm, edge: "create", pool: pool.Name}, memberConfig(pool, name, b))
+	return a.applySandbox(ctx, write{urgency: urgency{class: classWarm}, edge: "create", pool: pool.Name}, memberConfig(pool, name, b))
 }
 
 // CreateOwn makes a claim its own sandbox: a cold start. ErrLost says that a
 // sandbox of the claim's name exists.
 func (a *Applier) CreateOwn(ctx context.Context, claim *ext.SandboxClaim, b Blueprint) (*agents.Sandbox, error) {
-	return a.applySandbox(ctx, write{class: classTake, edge: "create", pool: claim.Spec.WarmPoolRef.Name}, ownConfig(claim, b))
+	return a.applySandbox(ctx, write{urgency: urgency{class: classTake}, edge: "create", pool: claim.Spec.WarmPoolRef.Name}, ownConfig(claim, b))
 }
 
 // Adopt makes a claim the owner of a pool member, as it was seen.
 func (a *Applier) Adopt(ctx context.Context, of Claimed) (*agents.Sandbox, error) {
-	return a.applySandbox(ctx, write{class: classTake, edge: "adopt", pool: of.Claim.Spec.WarmPoolRef.Name}, adoptConfig(of))
+	return a.applySandbox(ctx, write{urgency: urgency{class: classTake}, edge: "adopt", pool: of.Claim.Spec.WarmPoolRef.Name}, adoptConfig(of))
 }
 
 // Recover makes a pool the owner of a member, as it was seen, that lost its owner.
 func (a *Applier) Recover(ctx context.Context, s *agents.Sandbox, pool *ext.SandboxWarmPool) (*agents.Sandbox, error) {
-	return a.applySandbox(ctx, write{class: classWarm, edge: "recover", pool: pool.Name}, recoverConfig(s, pool))
+	return a.applySandbox(ctx, write{urgency: urgency{class: classWarm}, edge: "recover", pool: pool.Name}, recoverConfig(s, pool))
 }
 
 // SyncClaimed brings the labels and annotations of a claim's sandbox, as it was
 // seen, in line with the claim.
 func (a *Applier) SyncClaimed(ctx context.Context, of Claimed) (*agents.Sandbox, error) {
-	return a.applySandbox(ctx, write{class: classTrail, edge: "sync", pool: of.Claim.Spec.WarmPoolRef.Name}, claimedConfig(of))
+	return a.applySandbox(ctx, write{urgency: urgency{class: classTrail}, edge: "sync", pool: of.Claim.Spec.WarmPoolRef.Name}, claimedConfig(of))
 }
 
 // RemakeOwn gives a claim's own sandbox, as it was seen, another blueprint. It has no
 // pod, and with this blueprint it may get one.
 func (a *Applier) RemakeOwn(ctx context.Context, of Claimed, b Blueprint) (*agents.Sandbox, error) {
-	return a.applySandbox(ctx, write{class: classTake, edge: "remake", pool: of.Claim.Spec.WarmPoolRef.Name}, remadeConfig(of, b))
+	return a.applySandbox(ctx, write{urgency: urgency{class: classTake}, edge: "remake", pool: of.Claim.Spec.WarmPoolRef.Name}, remadeConfig(of, b))
 }
 
 // Retire marks a sandbox, as it was seen, as never to be handed out.
@@ -310,7 +310,7 @@ func (a *Applier) Retire(ctx context.Context, s *agents.Sandbox, reason states.R
 	if !ok {
 		return nil, fmt.Errorf("sandbox %s: retire: %q is no reason to", keyOf(s), reason)
 	}
-	return a.applySandbox(ctx, write{class: classTrail, edge: "retire", pool: PoolOf(s)}, retireConfig(s, value))
+	return a.applySandbox(ctx, write{urgency: urgency{class: classTrail}, edge: "retire", pool: PoolOf(s)}, retireConfig(s, value))
 }
 
 // applySandbox is an apply of kiln-owner; w says its class, its verb and its pool.
@@ -328,7 +328,7 @@ func (a *Applier) applySandbox(ctx context.Context, w write, config *agentsac.Sa
 // DeleteSandbox deletes a sandbox, as it was seen. ErrGone says that there is none
 // any more.
 func (a *Applier) DeleteSandbox(ctx context.Context, s *agents.Sandbox) error {
-	w := write{class: classTrail, manager: states.OwnerManager, kind: "sandbox", edge: "delete", key: keyOf(s), pool: PoolOf(s), seen: s.ResourceVersion}
+	w := write{urgency: urgency{class: classTrail}, manager: states.OwnerManager, kind: "sandbox", edge: "delete", key: keyOf(s), pool: PoolOf(s), seen: s.ResourceVersion}
 	_, err := send(ctx, a, w, func(ctx context.Context, c *client.Connection) (struct{}, error) {
 		return struct{}{}, c.Kiln.Sandboxes(s.Namespace).Delete(ctx, s.Name, deletion(s))
 	})
@@ -339,7 +339,7 @@ func (a *Applier) DeleteSandbox(ctx context.Context, s *agents.Sandbox) error {
 // seen, whatever became of it since.
 func (a *Applier) DeleteOf(ctx context.Context, of Claimed) error {
 	s := of.Sandbox
-	w := write{class: classTrail, manager: states.ClaimManager, kind: "sandbox", edge: "delete", key: keyOf(s), pool: PoolOf(s)}
+	w := write{urgency: urgency{class: classTrail}, manager: states.ClaimManager, kind: "sandbox", edge: "delete", key: keyOf(s), pool: PoolOf(s)}
 	_, err := send(ctx, a, w, func(ctx context.Context, c *client.Connection) (struct{}, error) {
 		uid := s.UID
 		return struct{}{}, c.Kiln.Sandboxes(s.Namespace).Delete(ctx, s.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
@@ -356,7 +356,7 @@ func deletion(o metav1.Object) metav1.DeleteOptions {
 
 // ReportSandbox writes the whole status of a sandbox, as it was seen.
 func (a *Applier) ReportSandbox(ctx context.Context, s *agents.Sandbox, want agents.SandboxStatus) (*agents.Sandbox, error) {
-	w := write{class: a.launchClass(s), manager: states.StatusManager, kind: "sandboxstatus", edge: "report", key: keyOf(s), pool: PoolOf(s), seen: s.ResourceVersion}
+	w := write{urgency: a.ofReport(s, want), manager: states.StatusManager, kind: "sandboxstatus", edge: "report", key: keyOf(s), pool: PoolOf(s), seen: s.ResourceVersion}
 	if sameStatus(s.Status, want) {
 		a.skip(w)
 		return s, nil

@@ -138,7 +138,7 @@ func (a *Applier) SyncService(ctx context.Context, s *agents.Sandbox, is *corev1
 }
 
 func (a *Applier) applyService(ctx context.Context, s *agents.Sandbox, how applied, config *corev1ac.ServiceApplyConfiguration) (*corev1.Service, error) {
-	w := write{class: a.launchClass(s), manager: states.PodManager, kind: "service", edge: how.verb, key: keyOf(s), pool: PoolOf(s)}
+	w := write{urgency: a.launch(s, classTake), manager: states.PodManager, kind: "service", edge: how.verb, key: keyOf(s), pool: PoolOf(s)}
 	if how.err != nil {
 		return nil, w.wrap(how.err)
 	}
@@ -152,7 +152,7 @@ func (a *Applier) applyService(ctx context.Context, s *agents.Sandbox, how appli
 
 // DeleteService deletes the Service of a sandbox, as it was seen.
 func (a *Applier) DeleteService(ctx context.Context, is *corev1.Service) error {
-	w := write{class: classTrail, manager: states.PodManager, kind: "service", edge: "delete", key: keyOf(is), seen: is.ResourceVersion}
+	w := write{urgency: urgency{class: classTrail}, manager: states.PodManager, kind: "service", edge: "delete", key: keyOf(is), seen: is.ResourceVersion}
 	_, err := send(ctx, a, w, func(ctx context.Context, c *client.Connection) (struct{}, error) {
 		return struct{}{}, c.Core.CoreV1().Services(is.Namespace).Delete(ctx, is.Name, deletion(is))
 	})

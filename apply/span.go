@@ -30,18 +30,19 @@ func (w write) span(ctx context.Context) (context.Context, trace.Span) {
 	if span.IsRecording() {
 		span.SetAttributes(
 			attribute.String("kind", w.kind), attribute.String("edge", w.edge), attribute.String("manager", string(w.manager)),
-			attribute.String("class", w.class.String()), attribute.String("namespace", w.key.Namespace), attribute.String("name", w.key.Name),
+			attribute.String("namespace", w.key.Namespace), attribute.String("name", w.key.Name),
 		)
 	}
 	return ctx, span
 }
 
-// ended ends the span of a write, and says what became of it in the words of the metric.
-func ended(span trace.Span, outcome string, err error) {
+// ended ends the span of a write, and says which class it had in the end, and what became
+// of it in the words of the metric.
+func (w write) ended(span trace.Span, outcome string, err error) {
 	if !span.IsRecording() {
 		return
 	}
-	span.SetAttributes(attribute.String("outcome", outcome))
+	span.SetAttributes(attribute.String("class", w.class.String()), attribute.String("outcome", outcome))
 	if err != nil && !Expected(err) {
 		span.SetStatus(codes.Error, Message(err))
 	}

@@ -20,7 +20,7 @@ import (
 )
 
 // adopts is a write to trace.
-var adopts = write{class: classTake, manager: states.OwnerManager, kind: "sandbox", edge: "adopt", key: types.NamespacedName{Namespace: "a", Name: "x"}}
+var adopts = write{urgency: urgency{class: classTake}, manager: states.OwnerManager, kind: "sandbox", edge: "adopt", key: types.NamespacedName{Namespace: "a", Name: "x"}}
 
 // writer is an applier that has a server, of which nobody asks anything here.
 func writer(t testing.TB) *Applier {
@@ -83,7 +83,7 @@ func TestWritesThatAreNotTracedAllocateNothing(t *testing.T) {
 			ctx, span := adopts.span(ctx)
 			_, waits := Span(ctx, "waitForPlace")
 			waits.End()
-			ended(span, "ok", nil)
+			adopts.ended(span, "ok", nil)
 		})).To(BeZero(), name)
 	}
 }

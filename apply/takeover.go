@@ -202,7 +202,7 @@ var mainManager = map[string]states.Manager{
 // fields and no field, so nobody is told of anything and no state moves. It goes to
 // the object itself: the server ignores managedFields sent to a subresource.
 func takeOver[T Regarding](ctx context.Context, a *Applier, o T, t Takeover, of func(*client.Connection) patcher[T]) (T, error) {
-	w := write{class: classWarm, manager: mainManager[t.kind], kind: t.kind, edge: "takeover", key: keyOf(o), seen: o.GetResourceVersion()}
+	w := write{urgency: urgency{class: classWarm}, manager: mainManager[t.kind], kind: t.kind, edge: "takeover", key: keyOf(o), seen: o.GetResourceVersion()}
 	return send(ctx, a, w, func(ctx context.Context, c *client.Connection) (T, error) {
 		body, err := t.patch(o)
 		if err != nil {

@@ -259,7 +259,7 @@ func templateConfig(t *ext.SandboxTemplate) *extac.SandboxTemplateApplyConfigura
 
 // LabelTemplate puts the hash of its name on a template, if it is not there.
 func (a *Applier) LabelTemplate(ctx context.Context, t *ext.SandboxTemplate) (*ext.SandboxTemplate, error) {
-	w := write{class: classTrail, manager: states.TemplateManager, kind: "template", edge: "label", key: keyOf(t)}
+	w := write{urgency: urgency{class: classTrail}, manager: states.TemplateManager, kind: "template", edge: "label", key: keyOf(t)}
 	if t.Labels[LabelTemplate] == Hash(t.Name) {
 		a.skip(w)
 		return t, nil

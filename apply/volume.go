@@ -80,7 +80,7 @@ type applied struct {
 }
 
 func (a *Applier) applyVolume(ctx context.Context, s *agents.Sandbox, how applied, config *corev1ac.PersistentVolumeClaimApplyConfiguration) (*corev1.PersistentVolumeClaim, error) {
-	w := write{class: a.launchClass(s), manager: states.PodManager, kind: "persistentvolumeclaim", edge: how.verb, key: keyOf(s), pool: PoolOf(s)}
+	w := write{urgency: a.launch(s, classTake), manager: states.PodManager, kind: "persistentvolumeclaim", edge: how.verb, key: keyOf(s), pool: PoolOf(s)}
 	if how.err != nil {
 		return nil, w.wrap(how.err)
 	}

@@ -60,6 +60,7 @@ type Shelf[C comparable] struct {
 	coming  starting
 	line    *list.List // of claims, first come first served
 	arrived map[C]arrival
+	hurried []string // the members that a claim waits for since Hurried was asked
 }
 
 // A spot is where a free entry stands.
@@ -107,7 +108,7 @@ func (s *Shelf[C]) Take(claim C, now time.Time) (Entry, Offer) {
 	}
 	if s.line.Len() < s.coming.len() {
 		s.arrived[claim] = arrival{s.line.PushBack(claim), now}
-		s.coming.speakFor(s.line.Len())
+		s.speakFor()
 		return Entry{}, OfferInLine
 	}
 	return Entry{}, OfferEmpty
@@ -215,6 +216,14 @@ func (s *Shelf[C]) GiveBack(claim C) (woken []C) {
 // Awaited reports whether a claim waits for a member that is starting.
 func (s *Shelf[C]) Awaited(name string) bool { return s.coming.isSpokenFor(name) }
 
+// Hurried are the members that claims wait for since it was last asked, and that they did
+// not wait for before. Some may have ended by now, or be waited for no more.
+func (s *Shelf[C]) Hurried() []string {
+	hurried := s.hurried
+	s.hurried = nil
+	return hurried
+}
+
 // A Stock is how much of everything a shelf holds: members that are free and that
 // claims have taken, and claims that wait.
 type Stock struct{ Free, Lent, Waiting int }
@@ -245,7 +254,7 @@ func (s *Shelf[C]) leaveLine(claim C) {
 	if a, ok := s.arrived[claim]; ok {
 		delete(s.arrived, claim)
 		s.line.Remove(a.place)
-		s.coming.speakFor(s.line.Len())
+		s.speakFor()
 	}
 }
 
@@ -257,8 +266,13 @@ func (s *Shelf[C]) surplus() (woken []C) {
 		s.leaveLine(last)
 		woken = append(woken, last)
 	}
-	s.coming.speakFor(s.line.Len())
+	s.speakFor()
 	return woken
+}
+
+// speakFor has as many starting members spoken for as claims wait.
+func (s *Shelf[C]) speakFor() {
+	s.hurried = append(s.hurried, s.coming.speakFor(s.line.Len())...)
 }
 
 func (s *Shelf[C]) shelve(e Entry) {

@@ -160,6 +160,19 @@ func TestShelf(t *testing.T) {
 			_, waits := c.s.Waiting("a")
 			c.Expect(waits).To(BeFalse())
 		},
+		"a member is hurried when a claim begins to wait for it": func(c *shelfCase) {
+			c.coming("p1", "p2", "p3")
+			c.Expect(c.s.Hurried()).To(BeEmpty())
+			c.take("a")
+			c.take("b")
+			c.Expect(c.s.Hurried()).To(Equal([]string{"p1", "p2"}))
+			c.take("a")
+			c.Expect(c.s.Hurried()).To(BeEmpty(), "that is known")
+			c.drop("p1")
+			c.Expect(c.s.Hurried()).To(Equal([]string{"p3"}), "the next is waited for instead")
+			c.giveBack("a")
+			c.Expect(c.s.Hurried()).To(BeEmpty())
+		},
 		"the first in line is served first": func(c *shelfCase) {
 			c.coming("p1", "p2")
 			c.take("a")
@@ -492,6 +505,7 @@ func TestTheShelfIsTheSlowShelf(t *testing.T) {
 			claim, name := fmt.Sprint("claim", r.IntN(6)), fmt.Sprint("p", r.IntN(8))
 			e := Entry{Name: name, Node: fmt.Sprint("n", r.IntN(3)), Current: r.IntN(3) > 0, Since: at(r.IntN(5))}
 			var got, want string
+			awaited := slices.Clone(slow.coming[:len(slow.line)])
 			switch verb := r.IntN(14); verb {
 			case 0, 1, 2, 3, 4:
 				e, o := fast.Take(claim, at(i))
@@ -536,6 +550,10 @@ func TestTheShelfIsTheSlowShelf(t *testing.T) {
 			}
 			if fast.line.Len() != len(slow.line) || fast.coming.len() != len(slow.coming) || len(fast.at) != len(slow.free) {
 				wrong = append(wrong, "the two hold different things")
+			}
+			now := slices.DeleteFunc(slices.Clone(slow.coming[:len(slow.line)]), func(name string) bool { return slices.Contains(awaited, name) })
+			if hurried := fast.Hurried(); !slices.Equal(hurried, now) {
+				wrong = append(wrong, fmt.Sprintf("hurried are %v, and claims begin to wait for %v", hurried, now))
 			}
 			for i, name := range slow.coming {
 				if fast.Awaited(name) != (i < len(slow.line)) {

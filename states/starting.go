@@ -40,9 +40,9 @@ func (s *starting) remove(name string) {
 	}
 }
 
-// speakFor has the first n members spoken for, or all if they are fewer. It costs as many
-// moves as that number has changed by.
-func (s *starting) speakFor(n int) {
+// speakFor has the first n members spoken for, or all if they are fewer, and returns those
+// that were not before. It costs as many moves as that number has changed by.
+func (s *starting) speakFor(n int) (more []string) {
 	for s.spoken.Len() > n {
 		name := s.spoken.Remove(s.spoken.Back()).(string)
 		s.at[name] = seat{s.unspoken, s.unspoken.PushFront(name)}
@@ -50,5 +50,7 @@ func (s *starting) speakFor(n int) {
 	for s.spoken.Len() < n && s.unspoken.Len() > 0 {
 		name := s.unspoken.Remove(s.unspoken.Front()).(string)
 		s.at[name] = seat{s.spoken, s.spoken.PushBack(name)}
+		more = append(more, name)
 	}
+	return more
 }

@@ -146,12 +146,20 @@ func (c *Controller) wire(applier *apply.Applier, fresh *claim.Freshness) error 
 		c.loops.pools.Wake(k)
 		wakeStatus(k, pool.StatusDelay)
 	}
+	hurryClaim := func(k view.Key) { // a member is its to take now
+		c.loops.claims.Hurry(k)
+		wakeClaim(k)
+	}
+	hurryMember := func(k view.Key) {
+		c.loops.sandboxes.Hurry(k)
+		a.Hurry(k)
+	}
 	churn, inFlight, retirements := memory.NewChurn(), memory.NewPodsInFlight(), memory.NewRetirements()
 	refusals := memory.NewRefusals(o.Now)
 	problems, deletions := memory.NewPolicyProblems(), memory.NewPolicyDeletions()
-	c.shelves = shelf.New(s, retirements, wakeClaim, wakePool)
+	c.shelves = shelf.New(s, retirements, hurryClaim, wakePool)
 	a.Await(c.shelves.Awaited)
-	c.shelves.Refusals = refusals
+	c.shelves.Refusals, c.shelves.Hurry = refusals, hurryMember
 	metrics := claim.NewMetrics(o.Metrics)
 	c.Claims = &claim.Claims{
 		Stores: s, Shelves: c.shelves, Writer: a, Metrics: metrics, Prove: fresh.Prove,
@@ -204,6 +212,7 @@ func (c *Controller) newLoops(annotations *claim.Annotations) loops {
 	claims := named("sandboxclaim", w.Claims, c.poolOfClaim, loop.Spans{Name: "ReconcileSandboxClaim", Kind: "sandboxclaim", Object: ofClaim})
 	sandboxes := named("sandbox", w.Sandboxes, c.poolOfSandbox, loop.Spans{Name: "ReconcileSandbox", Kind: "sandbox", Object: ofSandbox})
 	claims.Rests, sandboxes.Rests = c.claimRests, c.sandboxRests
+	claims.Hurries, sandboxes.Hurries = c.claimHurries, c.sandboxHurries
 	claims.Around = c.applier.ClaimStep
 	return loops{
 		claims: loop.New(claims, c.Claims),
@@ -398,7 +407,12 @@ func (c *Controller) wakeAll() {
 // sandbox, or that it has none.
 func (c *Controller) claimRests(key view.Key) bool {
 	one, ok := c.stores.Claims.Get(key)
-	return ok && one.DeletionTimestamp == nil && (one.Status.State == ext.StateBound || one.Status.State == ext.StateStale)
+	return ok && one.DeletionTimestamp == nil && told(one)
+}
+
+// told reports whether a claim was told what it has.
+func told(c *ext.SandboxClaim) bool {
+	return c.Status.State == ext.StateBound || c.Status.State == ext.StateStale
 }
 
 // poolOfClaim is the pool that a claim names.
@@ -418,6 +432,31 @@ func (c *Controller) poolOfSandbox(key view.Key) string {
 		return ""
 	}
 	return apply.PoolOf(b)
+}
+
+// claimHurries reports whether a claim is being served: it has a sandbox, or one is its to
+// take, and it was not told that it is Ready.
+func (c *Controller) claimHurries(key view.Key) bool {
+	one, ok := c.stores.Claims.Get(key)
+	return ok && (one.Status.State == ext.StateWarming || c.shelves.Serves(key))
+}
+
+// sandboxHurries reports whether a claim waits for a sandbox's step: the sandbox is its own,
+// or the next member of a pool that it gets.
+func (c *Controller) sandboxHurries(key view.Key) bool {
+	b, ok := c.stores.Sandboxes.Get(key)
+	if !ok {
+		return false
+	}
+	switch apply.OwnerOf(b).Kind {
+	case states.OwnerPool:
+		return c.shelves.Awaited(key)
+	case states.OwnerClaim:
+		one, ok := c.stores.Claims.Get(view.OwnerKey(b))
+		return ok && !told(one)
+	case states.OwnerNone, states.OwnerSandbox, states.OwnerOther:
+	}
+	return false
 }
 
 // sandboxRests reports whether nobody waits for a sandbox's step: its pod is bound,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
@@ -193,6 +194,42 @@ func TestASandboxRestsWhenItsPodIsBoundAndItsStatusIsOfItsSpec(t *testing.T) {
 	s.g.Expect(rests()).To(BeFalse(), "somebody changed its spec")
 	b.Generation, b.DeletionTimestamp = 2, &metav1.Time{}
 	s.g.Expect(rests()).To(BeFalse(), "it is being deleted")
+}
+
+// A pool's steps that wait for a place of their writes are as many as its members, and what
+// a claim waits for is not behind them.
+func TestAStepHurriesThatAClaimWaitsFor(t *testing.T) {
+	s := alone(t)
+	pool := &ext.SandboxWarmPool{ObjectMeta: named("p")}
+	s.shows(3, pool, true)
+	member := &agents.Sandbox{ObjectMeta: owned(named("m"), ext.KindPool, "p")}
+	member.OwnerReferences[0].APIVersion = ext.SchemeGroupVersion.String()
+	s.shows(1, member, true)
+	s.shelves.Sync(view.KeyOf(member))
+	one := &ext.SandboxClaim{ObjectMeta: named("c")}
+	one.Spec.WarmPoolRef.Name = "p"
+	s.shows(2, one, true)
+	claim, sandbox := view.KeyOf(one), view.KeyOf(member)
+	hurries := func() []bool { return []bool{s.claimHurries(claim), s.sandboxHurries(sandbox)} }
+
+	s.g.Expect(hurries()).To(Equal([]bool{false, false}), "it has not asked")
+	s.g.Expect(s.shelves.Take(pool, one, time.Now()).Offer).To(Equal(states.OfferInLine))
+	s.g.Expect(hurries()).To(Equal([]bool{false, true}), "it waits for the member")
+
+	one = one.DeepCopy()
+	one.Status.State = ext.StateWarming
+	s.shows(2, one, true)
+	s.g.Expect(s.claimHurries(claim)).To(BeTrue(), "its own sandbox starts")
+	own := &agents.Sandbox{ObjectMeta: owned(named("own"), ext.KindClaim, "c")}
+	own.OwnerReferences[0].APIVersion = ext.SchemeGroupVersion.String()
+	s.shows(1, own, true)
+	s.g.Expect(s.sandboxHurries(view.KeyOf(own))).To(BeTrue())
+	one = one.DeepCopy()
+	one.Status.State = ext.StateBound
+	s.shows(2, one, true)
+	s.g.Expect([]bool{s.claimHurries(claim), s.sandboxHurries(view.KeyOf(own))}).To(Equal([]bool{false, false}), "it was told")
+	gone := view.Key{Namespace: "a", Name: "gone"}
+	s.g.Expect([]bool{s.claimHurries(gone), s.sandboxHurries(gone)}).To(Equal([]bool{false, false}))
 }
 
 func TestTheFlagOfClaimEventsSilencesNoPool(t *testing.T) {

@@ -70,7 +70,10 @@
 // writes, and so do the pools of each. What waits for a slow server holds up its own
 // pool: a step, or a write, that takes longer than a second gives its worker, or its
 // place, to others. A namespace in which very much waits like that narrows to one step
-// and one write for each pool, and never closes. Keys that
+// and one write for each pool, and never closes. What a claim waits for, its own sandbox or
+// the next member of its pool, does not stand behind the other steps of that pool, of
+// which there are as many as members when a pool was emptied: it is a flow of its own, and a
+// key or a write that waits there when a claim comes to wait for it is taken out. Keys that
 // nobody waits for, as a claim that was told of its sandbox, are stepped behind those
 // that somebody does; so a new leader begins with the claims that wait, in the order
 // in which they were made. Before its first step it reads all pools and templates

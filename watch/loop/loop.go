@@ -97,7 +97,10 @@ type Options struct {
 	Around func(context.Context) (context.Context, func())
 	// Pool is the pool that a key has to do with: what waits for a slow server holds up
 	// the keys of its own. Nil means that all keys of a namespace are alike.
-	Pool    func(view.Key) string
+	Pool func(view.Key) string
+	// Hurries reports whether a claim waits for a step of a key. Such a key does not wait
+	// for those of its pool for which none does. Nil means that claims wait for no key.
+	Hurries func(view.Key) bool
 	Metrics workqueue.MetricsProvider
 	// Steps measures the steps; nil does not.
 	Steps *StepMetrics
@@ -128,7 +131,7 @@ func New[S, L any](o Options, k Kind[S, L]) *Loop {
 	}
 	traces := newTracing(o.Spans)
 	return &Loop{
-		name: o.Name, workers: o.Workers, log: o.Log, crowd: newCrowd(o.Workers, o.Pool), trace: traces,
+		name: o.Name, workers: o.Workers, log: o.Log, crowd: newCrowd(o.Workers, o.Pool, o.Hurries), trace: traces,
 		step:  o.Steps.measured(o, step),
 		queue: newQueue(o, traces),
 	}
@@ -160,6 +163,15 @@ func (l *Loop) Started() bool { return l.started.Load() }
 // Wake asks for a step of a key.
 func (l *Loop) Wake(key view.Key) {
 	if l.started.Load() {
+		l.queue.Add(key)
+	}
+}
+
+// Hurry tells that a claim waits for a step of a key from now on. If it was to wait for
+// other keys of its pool, it has its turn again.
+func (l *Loop) Hurry(key view.Key) {
+	if l.crowd.takeBack(key) {
+		l.queue.Done(key)
 		l.queue.Add(key)
 	}
 }
@@ -204,8 +216,11 @@ func (l *Loop) next(ctx context.Context) bool {
 		return true
 	}
 	of, ok := l.crowd.enter(key)
-	if !ok {
-		return true // not done: it has its step when one of its flow ends
+	if !ok { // not done: it has its step when one of its flow ends
+		if !of.hurried && l.crowd.hurries(key) { // a claim came before it was set aside
+			l.Hurry(key)
+		}
+		return true
 	}
 	replaced := make(chan struct{})
 	late := time.AfterFunc(patience, func() {

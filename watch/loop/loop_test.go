@@ -318,6 +318,79 @@ func TestStepsThatHangHoldUpNoOtherPoolOfTheirNamespace(t *testing.T) {
 	})
 }
 
+// A pool that was emptied has as many steps under way as there are workers, whose writes
+// wait behind more urgent ones. What a claim waits for does not wait for those.
+func TestAKeyThatAClaimWaitsForDoesNotStandBehindOthersOfItsPool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const workers = 4
+		g := NewWithT(t)
+		var mu sync.Mutex
+		hurried, stepped := map[string]bool{"first": true}, map[string]int{}
+		options := quiet("slow", workers)
+		options.Hurries = func(key view.Key) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return hurried[key.Name]
+		}
+		l := New(options, &counter{})
+		hangs := make(chan struct{})
+		l.step = func(_ context.Context, key view.Key) Result {
+			mu.Lock()
+			stepped[key.Name]++
+			hurries := hurried[key.Name]
+			mu.Unlock()
+			if !hurries {
+				<-hangs
+			}
+			return Result{}
+		}
+		steps := func() int {
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			return len(stepped)
+		}
+		l.Start()
+		for i := range 20 {
+			l.Wake(view.Key{Namespace: "a", Name: fmt.Sprint(i)})
+		}
+		done := make(chan struct{})
+		go func() {
+			l.Run(t.Context())
+			close(done)
+		}()
+		time.Sleep(patience)
+		g.Expect(steps()).To(Equal(workers), "the others were set aside")
+		l.Wake(view.Key{Namespace: "a", Name: "first"})
+		g.Expect(steps()).To(Equal(workers + 1))
+
+		late := view.Key{Namespace: "a", Name: "19"}
+		l.Hurry(late)
+		g.Expect(steps()).To(Equal(workers+1), "it has its turn again, and no claim waits for it")
+		mu.Lock()
+		hurried["19"] = true
+		mu.Unlock()
+		l.Wake(late)
+		l.Hurry(late)
+		g.Expect(steps()).To(Equal(workers + 2))
+		g.Expect(stepped["19"]).To(Equal(1), "several become one")
+		l.Hurry(late)
+		l.Hurry(view.Key{Namespace: "a", Name: "none"})
+		g.Expect(steps()).To(Equal(workers+2), "it is not set aside any more")
+
+		close(hangs)
+		g.Expect(steps()).To(Equal(21))
+		for name, n := range stepped {
+			g.Expect(n).To(Equal(1), name)
+		}
+		g.Expect(l.crowd.flows).To(BeEmpty())
+		g.Expect(l.crowd.spaces).To(BeEmpty())
+		g.Expect(l.crowd.aside).To(BeEmpty())
+		l.Stop()
+		<-done
+	})
+}
+
 func TestTheResultSaysWhenAKeyComesAgain(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -377,4 +450,43 @@ func TestEachFailureDoublesTheBackOffAndASuccessForgetsIt(t *testing.T) {
 	fails = false
 	g.Expect(next()).To(BeZero())
 	l.Stop()
+}
+
+// It is asked once more when it stands where Hurry looks: of the two, one sees the other.
+func TestAClaimThatComesWhileAKeyIsSetAsideIsNotOverlooked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		var l *Loop
+		asked := 0
+		options := quiet("slow", 1)
+		options.Hurries = func(key view.Key) bool {
+			if key.Name != "late" {
+				return false
+			}
+			asked++
+			if asked == 1 {
+				l.Hurry(key) // too early: the key is set aside nowhere
+			}
+			return asked > 1
+		}
+		l = New(options, &counter{})
+		hangs, stepped := make(chan struct{}), make(chan struct{})
+		l.step = func(_ context.Context, key view.Key) Result {
+			if key.Name == "late" {
+				close(stepped)
+				return Result{}
+			}
+			<-hangs
+			return Result{}
+		}
+		l.Start()
+		l.Wake(view.Key{Namespace: "a", Name: "first"})
+		go l.Run(t.Context())
+		time.Sleep(patience)
+		l.Wake(view.Key{Namespace: "a", Name: "late"})
+		synctest.Wait()
+		g.Expect(stepped).To(BeClosed())
+		close(hangs)
+		l.Stop()
+	})
 }

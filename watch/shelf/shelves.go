@@ -28,8 +28,9 @@ type Shelves struct {
 	// Refusals are the members that the API server does not let claims have; nil if
 	// nobody notes them.
 	Refusals *memory.Refusals
-	// WakeClaim has a claim look again, WakePool a pool.
-	WakeClaim, WakePool func(view.Key)
+	// WakeClaim has a claim look again, WakePool a pool. Hurry tells that a claim waits
+	// for a member that is starting, from now on.
+	WakeClaim, WakePool, Hurry func(view.Key)
 
 	mu    sync.Mutex
 	shelf map[types.UID]*states.Shelf[borrower]
@@ -56,7 +57,7 @@ type visit struct {
 // New returns shelves with nothing on them.
 func New(s *store.Stores, r *memory.Retirements, wakeClaim, wakePool func(view.Key)) *Shelves {
 	return &Shelves{
-		Stores: s, Retirements: r, WakeClaim: wakeClaim, WakePool: wakePool,
+		Stores: s, Retirements: r, WakeClaim: wakeClaim, WakePool: wakePool, Hurry: func(view.Key) {},
 		shelf: map[types.UID]*states.Shelf[borrower]{},
 		on:    map[view.Key]types.UID{}, visits: map[view.Key]visit{},
 	}
@@ -82,6 +83,7 @@ func (s *Shelves) Take(pool *ext.SandboxWarmPool, claim *ext.SandboxClaim, now t
 	s.visits[here.Key] = here
 	shelf := s.of(pool.UID)
 	entry, offer := shelf.Take(here.borrower, now)
+	s.tell(shelf, claim.Namespace, nil)
 	since, _ := shelf.Waiting(here.borrower)
 	return Offer{offer, view.Key{Namespace: claim.Namespace, Name: entry.Name}, since}
 }
@@ -124,8 +126,9 @@ func (s *Shelves) Withdraw(member view.Key) bool {
 	if !ok {
 		return true
 	}
-	woken, ok := s.of(pool).Withdraw(member.Name)
-	s.wakeAll(woken)
+	shelf := s.of(pool)
+	woken, ok := shelf.Withdraw(member.Name)
+	s.tell(shelf, member.Namespace, woken)
 	return ok
 }
 
@@ -171,6 +174,18 @@ func (s *Shelves) Awaited(member view.Key) bool {
 	return ok && s.of(pool).Awaited(member.Name)
 }
 
+// Serves reports whether a member is a claim's to take.
+func (s *Shelves) Serves(claim view.Key) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was, ok := s.visits[claim]
+	if !ok {
+		return false
+	}
+	_, took := s.of(was.pool).Taken(was.borrower)
+	return took
+}
+
 // Len is how many shelves, members and claims they know.
 func (s *Shelves) Len() int {
 	s.mu.Lock()
@@ -195,7 +210,7 @@ func (s *Shelves) sync(member view.Key) {
 		return
 	}
 	if had && (place == states.PlaceNone || was != pool) {
-		s.wakeAll(s.of(was).Drop(member.Name))
+		s.tell(s.of(was), member.Namespace, s.of(was).Drop(member.Name))
 		delete(s.on, member)
 		s.tidy(was)
 	}
@@ -206,7 +221,7 @@ func (s *Shelves) sync(member view.Key) {
 		s.of(pool).Coming(member.Name)
 	case states.PlaceFree:
 		s.on[member] = pool
-		s.wakeAll(s.of(pool).Put(entry))
+		s.tell(s.of(pool), member.Namespace, s.of(pool).Put(entry))
 	}
 }
 
@@ -263,7 +278,7 @@ func (s *Shelves) of(pool types.UID) *states.Shelf[borrower] {
 // now: nothing else tells the pool to make another.
 func (s *Shelves) leave(was visit) {
 	took, lent := s.of(was.pool).Taken(was.borrower)
-	s.wakeAll(s.of(was.pool).GiveBack(was.borrower))
+	s.tell(s.of(was.pool), was.Namespace, s.of(was.pool).GiveBack(was.borrower))
 	s.forget(was)
 	if lent {
 		s.sync(view.Key{Namespace: was.Namespace, Name: took.Name})
@@ -287,8 +302,13 @@ func (s *Shelves) tidy(pool types.UID) {
 	}
 }
 
-func (s *Shelves) wakeAll(woken []borrower) {
+// tell passes on what came of a change of a shelf: the claims that look again, and the
+// members that are waited for from now on.
+func (s *Shelves) tell(shelf *states.Shelf[borrower], ns string, woken []borrower) {
 	for _, b := range slices.Compact(woken) {
 		s.WakeClaim(b.Key)
+	}
+	for _, name := range shelf.Hurried() {
+		s.Hurry(view.Key{Namespace: ns, Name: name})
 	}
 }

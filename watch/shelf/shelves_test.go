@@ -30,8 +30,8 @@ type desk struct {
 	g     Gomega
 	now   int
 	woken []string
-	// pools are those that were woken.
-	pools []string
+	// pools are those that were woken, hurried the members that were hurried.
+	pools, hurried []string
 }
 
 func aDesk(t *testing.T) *desk {
@@ -43,6 +43,7 @@ func aDesk(t *testing.T) *desk {
 	d := &desk{g: NewWithT(t)}
 	d.Shelves = New(s, memory.NewRetirements(),
 		func(k view.Key) { d.woken = append(d.woken, k.Name) }, func(k view.Key) { d.pools = append(d.pools, k.String()) })
+	d.Hurry = func(k view.Key) { d.hurried = append(d.hurried, k.String()) }
 	return d
 }
 
@@ -403,6 +404,38 @@ func TestAsManyMembersAreAwaitedAsClaimsAreInLine(t *testing.T) {
 	d.g.Expect(awaited()).To(Equal([]bool{true, true}))
 	d.GiveBack(at("c"))
 	d.g.Expect(awaited()).To(Equal([]bool{true, false}))
+}
+
+func TestAMemberIsHurriedWhenAClaimBeginsToWaitForIt(t *testing.T) {
+	d := aDesk(t)
+	p := d.pool("p")
+	for _, name := range []string{"one", "two", "three"} {
+		d.sandbox(name)
+	}
+	d.g.Expect(d.hurried).To(BeEmpty(), "nobody waits")
+	d.offered(p, claim("c"))
+	d.offered(p, claim("d"))
+	d.offered(p, claim("d"))
+	d.g.Expect(d.hurried).To(Equal([]string{"a/one", "a/two"}))
+	d.sandbox("one", retired)
+	d.g.Expect(d.hurried[2:]).To(Equal([]string{"a/three"}), "it is waited for instead")
+	d.g.Expect(d.Withdraw(at("two"))).To(BeTrue())
+	d.g.Expect(d.woken).To(Equal([]string{"d"}))
+	d.g.Expect(d.hurried[3:]).To(BeEmpty(), "there is no other")
+}
+
+func TestAMemberIsAClaimsToTakeUntilItHasIt(t *testing.T) {
+	d := aDesk(t)
+	p := d.pool("p")
+	d.free("m")
+	d.sandbox("n")
+	d.g.Expect(d.Serves(at("c"))).To(BeFalse(), "it has not asked")
+	d.offered(p, claim("c"))
+	d.offered(p, claim("d"))
+	d.g.Expect(d.Serves(at("c"))).To(BeTrue())
+	d.g.Expect(d.Serves(at("d"))).To(BeFalse(), "it waits")
+	d.Done(at("c"), "m")
+	d.g.Expect(d.Serves(at("c"))).To(BeFalse())
 }
 
 // Until its claim's step ends a pool counts a member that was taken. The claim went
