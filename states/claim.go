@@ -60,9 +60,10 @@ type ClaimFacts struct {
 	NeedsOwn bool
 	// Offer is the shelf's answer, OfferNone if it was not asked.
 	Offer Offer
-	// Waited is how long it has been in the shelf's line, and MaxWait the longest
-	// it may wait there before its own sandbox is made.
-	Waited, MaxWait time.Duration
+	// Waited is how long it has been in the shelf's line, and Still for how much of that
+	// nobody there was given a member. MaxWait is the longest the line may stand still
+	// before its own sandbox is made: as long as the line moves, that would be ready later.
+	Waited, Still, MaxWait time.Duration
 	// Reported is the reason of the last report that this step knows its status
 	// agrees with.
 	Reported Reason
@@ -256,7 +257,7 @@ func (f ClaimFacts) serve() Decision {
 		return act(AskShelf, ReasonNoSandbox)
 	case f.Offer == OfferTaken:
 		return f.adopt()
-	case f.Offer == OfferInLine && f.Waited < f.MaxWait:
+	case f.Offer == OfferInLine && f.Still < f.MaxWait:
 		return f.wait()
 	}
 	switch f.Template {
@@ -287,7 +288,7 @@ func (f ClaimFacts) adopt() Decision {
 // wait keeps a claim in line. A pod that becomes ready wakes it; the clock only
 // ends the silence and, at last, the wait.
 func (f ClaimFacts) wait() Decision {
-	left := f.MaxWait - f.Waited
+	left := f.MaxWait - f.Still
 	if f.Waited < WaitQuietly {
 		return act(Wait, ReasonInLine).in(min(WaitQuietly-f.Waited, left))
 	}

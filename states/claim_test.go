@@ -12,8 +12,12 @@ import (
 // maxWait is how long the claims of these tests wait in line.
 const maxWait = 10 * time.Second
 
-// waits are representative: not at all, quietly, in the open, too long.
-var waits = []time.Duration{0, WaitQuietly / 2, WaitQuietly, 5 * time.Second, maxWait, time.Hour}
+// waits are representative, with for how long the line has stood still: not at all,
+// quietly, in the open, too long in a line that moves, too long.
+var waits = []struct{ waited, still time.Duration }{
+	{}, {WaitQuietly / 2, WaitQuietly / 2}, {WaitQuietly, 0}, {5 * time.Second, 5 * time.Second},
+	{maxWait, maxWait - 1}, {maxWait, maxWait}, {time.Hour, time.Second}, {time.Hour, time.Hour},
+}
 
 // eachClaim calls test with every value of the facts of a claim.
 func eachClaim(test func(f ClaimFacts)) {
@@ -23,15 +27,15 @@ func eachClaim(test func(f ClaimFacts)) {
 				for _, pool := range Presences {
 					for _, template := range Presences {
 						for _, offer := range Offers {
-							for _, waited := range waits {
+							for _, w := range waits {
 								for flags := range 1 << 6 {
 									on := func(bit int) bool { return flags&(1<<bit) != 0 }
 									f := ClaimFacts{
 										State: state, Holds: holds, Sandbox: sandbox, Pool: pool, Template: template,
-										Offer: offer, Waited: waited, MaxWait: maxWait,
+										Offer: offer, Waited: w.waited, Still: w.still, MaxWait: maxWait,
 										Terminating: on(0), Named: on(1), NeedsOwn: on(2), Misannotated: on(3),
 									}
-									if f.Terminating && waited > 0 || on(4) && !on(5) {
+									if f.Terminating && w.waited > 0 || on(4) && !on(5) {
 										continue
 									}
 									if on(5) {
@@ -41,7 +45,7 @@ func eachClaim(test func(f ClaimFacts)) {
 										f.Problem = ReasonCreateRefused
 									}
 									reported(f, test)
-									if waited == 0 && !f.Misannotated { // strictness has nothing to do with waiting, nor with annotations
+									if w.waited == 0 && !f.Misannotated { // strictness has nothing to do with waiting, nor with annotations
 										strictly(f, test)
 										livingOrNot(f, test)
 									}
@@ -124,7 +128,7 @@ func (f ClaimFacts) asks() bool {
 }
 
 // inLine reports whether a claim waits in line, and may go on to.
-func (f ClaimFacts) inLine() bool { return f.asks() && f.Offer == OfferInLine && f.Waited < f.MaxWait }
+func (f ClaimFacts) inLine() bool { return f.asks() && f.Offer == OfferInLine && f.Still < f.MaxWait }
 
 // unreported are the reasons for which a claim's step ends without a word in its
 // status: there is none to write, or it will be over soon, or it never changes.
@@ -234,7 +238,7 @@ func TestWhatNoClaimEverDoes(t *testing.T) {
 			return d.Act != Create || f.Pool == PresenceShown && f.Template == PresenceShown
 		},
 		"a sandbox is made only when there is nothing to take, and nothing to wait for any longer": func(f ClaimFacts, d Decision) bool {
-			return d.Act != Create || f.NeedsOwn || f.Offer == OfferEmpty || f.Offer == OfferInLine && f.Waited >= f.MaxWait
+			return d.Act != Create || f.NeedsOwn || f.Offer == OfferEmpty || f.Offer == OfferInLine && f.Still >= f.MaxWait
 		},
 		"the shelf is asked only when it was not": func(f ClaimFacts, d Decision) bool {
 			return d.Act != AskShelf || f.Offer == OfferNone && f.asks()
@@ -274,7 +278,7 @@ func TestWhatNoClaimEverDoes(t *testing.T) {
 			return f.Problem == "" || RemedyOf(f.Problem) != RemedyRetry || d.Act != Rest || d.Reason != f.Problem
 		},
 		"only one that waits in line, or has an end, looks again by the clock, and in time": func(f ClaimFacts, d Decision) bool {
-			return d.After == 0 || f.Lifetime.Ends || f.Offer == OfferInLine && d.After <= f.MaxWait-f.Waited
+			return d.After == 0 || f.Lifetime.Ends || f.Offer == OfferInLine && d.After <= f.MaxWait-f.Still
 		},
 		"one that waits in line keeps its place, and looks again before its wait ends": func(f ClaimFacts, d Decision) bool {
 			return !f.inLine() || d.Act == Report || d.Act == Wait && d.Reason == ReasonInLine && d.After > 0 || d.Act == Move && d.About.Event == EventExpired
@@ -335,21 +339,25 @@ func served() ClaimFacts {
 	return ClaimFacts{State: Binding, Pool: PresenceShown, Template: PresenceShown, MaxWait: maxWait}
 }
 
-func (f ClaimFacts) at(s State) ClaimFacts            { f.State = s; return f }
-func (f ClaimFacts) offered(o Offer) ClaimFacts       { f.Offer = o; return f }
-func (f ClaimFacts) holding(h Holding) ClaimFacts     { f.Holds = h; return f }
-func (f ClaimFacts) naming(p Presence) ClaimFacts     { f.Named, f.Sandbox = true, p; return f }
-func (f ClaimFacts) ofPool(p Presence) ClaimFacts     { f.Pool = p; return f }
-func (f ClaimFacts) from(p Presence) ClaimFacts       { f.Template = p; return f }
-func (f ClaimFacts) after(d time.Duration) ClaimFacts { f.Offer, f.Waited = OfferInLine, d; return f }
-func (f ClaimFacts) said(r Reason) ClaimFacts         { f.Reported = r; return f }
-func (f ClaimFacts) needsOwn() ClaimFacts             { f.NeedsOwn = true; return f }
-func (f ClaimFacts) misannotated() ClaimFacts         { f.Misannotated = true; return f }
-func (f ClaimFacts) troubled(r Reason) ClaimFacts     { f.Problem = r; return f }
-func (f ClaimFacts) living(l Lifetime) ClaimFacts     { f.Lifetime = l; return f }
-func (f ClaimFacts) mislabelled() ClaimFacts          { f.Mislabelled = true; return f }
-func (f ClaimFacts) strict(is Freshness) ClaimFacts   { f.Strict, f.Freshness = true, is; return f }
-func (f ClaimFacts) outdated() ClaimFacts             { f.Outdated = true; return f }
+func (f ClaimFacts) at(s State) ClaimFacts        { f.State = s; return f }
+func (f ClaimFacts) offered(o Offer) ClaimFacts   { f.Offer = o; return f }
+func (f ClaimFacts) holding(h Holding) ClaimFacts { f.Holds = h; return f }
+func (f ClaimFacts) naming(p Presence) ClaimFacts { f.Named, f.Sandbox = true, p; return f }
+func (f ClaimFacts) ofPool(p Presence) ClaimFacts { f.Pool = p; return f }
+func (f ClaimFacts) from(p Presence) ClaimFacts   { f.Template = p; return f }
+func (f ClaimFacts) after(d time.Duration) ClaimFacts {
+	f.Offer, f.Waited, f.Still = OfferInLine, d, d
+	return f
+}
+func (f ClaimFacts) moving() ClaimFacts             { f.Still = 0; return f }
+func (f ClaimFacts) said(r Reason) ClaimFacts       { f.Reported = r; return f }
+func (f ClaimFacts) needsOwn() ClaimFacts           { f.NeedsOwn = true; return f }
+func (f ClaimFacts) misannotated() ClaimFacts       { f.Misannotated = true; return f }
+func (f ClaimFacts) troubled(r Reason) ClaimFacts   { f.Problem = r; return f }
+func (f ClaimFacts) living(l Lifetime) ClaimFacts   { f.Lifetime = l; return f }
+func (f ClaimFacts) mislabelled() ClaimFacts        { f.Mislabelled = true; return f }
+func (f ClaimFacts) strict(is Freshness) ClaimFacts { f.Strict, f.Freshness = true, is; return f }
+func (f ClaimFacts) outdated() ClaimFacts           { f.Outdated = true; return f }
 
 // over is the lifetime of a claim that stays as a record.
 var over = Lifetime{Ends: true}
@@ -391,7 +399,8 @@ func TestStepClaim(t *testing.T) {
 		{name: "a claim waits quietly at first", facts: served().after(0), act: Wait, why: ReasonInLine, after: WaitQuietly},
 		{name: "a claim that waited a while says what for", facts: served().after(WaitQuietly), act: Report, why: ReasonInLine},
 		{name: "a claim that said what for waits on", facts: served().after(2 * time.Second).said(ReasonInLine), act: Wait, why: ReasonInLine, after: maxWait - 2*time.Second},
-		{name: "a claim that has waited too long gets its own sandbox", facts: served().after(maxWait), act: Create, why: ReasonNoneWarm},
+		{name: "a claim that has waited long in a line that moves waits on", facts: served().after(time.Hour).moving().said(ReasonInLine), act: Wait, why: ReasonInLine, after: maxWait},
+		{name: "a claim whose line has stood still for too long gets its own sandbox", facts: served().after(maxWait), act: Create, why: ReasonNoneWarm},
 
 		{name: "a claim whose sandbox is not shown reads it", facts: served().at(Bound).naming(PresenceUnseen), act: ReadSandbox, why: ReasonSandboxUnseen},
 		{name: "a claim whose sandbox is hidden waits for the watch", facts: served().at(Bound).naming(PresenceHidden), act: Wait, why: ReasonWatchBehind},

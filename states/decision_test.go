@@ -230,7 +230,7 @@ func begun(test func(ClaimFacts)) {
 								on := func(bit int) bool { return flags&(1<<bit) != 0 }
 								f := ClaimFacts{
 									State: state, Holds: holds, Pool: pool, Template: template, Freshness: fresh,
-									Waited: waited, MaxWait: maxWait,
+									Waited: waited, Still: waited, MaxWait: maxWait,
 									Named: on(0), NeedsOwn: on(1), Misannotated: on(2), Strict: on(3), Outdated: on(4),
 								}
 								if on(5) {

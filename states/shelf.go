@@ -60,7 +60,8 @@ type Shelf[C comparable] struct {
 	coming  starting
 	line    *list.List // of claims, first come first served
 	arrived map[C]arrival
-	hurried []string // the members that a claim waits for since Hurried was asked
+	served  time.Time // when a claim in line was given a member last
+	hurried []string  // the members that a claim waits for since Hurried was asked
 }
 
 // A spot is where a free entry stands.
@@ -132,10 +133,14 @@ func (s *Shelf[C]) Borrower(name string) (C, bool) {
 	return claim, ok
 }
 
-// Waiting reports since when a claim has been in line.
-func (s *Shelf[C]) Waiting(claim C) (time.Time, bool) {
-	a, ok := s.arrived[claim]
-	return a.at, ok
+// Waiting reports since when a claim has been in line, and since when it has seen nobody
+// in line be given a member.
+func (s *Shelf[C]) Waiting(claim C) (since, still time.Time) {
+	since = s.arrived[claim].at
+	if since.Before(s.served) && !since.IsZero() {
+		return since, s.served
+	}
+	return since, since
 }
 
 // Coming notes a member that is starting, or one that lost its readiness.
@@ -151,7 +156,7 @@ func (s *Shelf[C]) Coming(name string) {
 // Put shelves a member that is ready and returns the claims to wake: the first
 // in line, which has it now. A member that is on the shelf already is brought up
 // to date.
-func (s *Shelf[C]) Put(e Entry) (woken []C) {
+func (s *Shelf[C]) Put(e Entry, now time.Time) (woken []C) {
 	if claim, ok := s.by[e.Name]; ok {
 		s.taken[claim] = &loan{entry: e}
 		return nil
@@ -165,6 +170,7 @@ func (s *Shelf[C]) Put(e Entry) (woken []C) {
 	first := s.line.Front().Value.(C)
 	s.leaveLine(first)
 	s.lend(first, e)
+	s.served = now
 	return append(s.surplus(), first)
 }
 
@@ -199,7 +205,7 @@ func (s *Shelf[C]) Done(claim C) {
 
 // GiveBack ends a claim's business with the shelf: it does not want a sandbox
 // any more. What it took is free again, and wakes the next in line.
-func (s *Shelf[C]) GiveBack(claim C) (woken []C) {
+func (s *Shelf[C]) GiveBack(claim C, now time.Time) (woken []C) {
 	s.leaveLine(claim)
 	l, ok := s.taken[claim]
 	if !ok {
@@ -210,7 +216,7 @@ func (s *Shelf[C]) GiveBack(claim C) (woken []C) {
 		s.Coming(l.entry.Name)
 		return nil
 	}
-	return s.Put(l.entry)
+	return s.Put(l.entry, now)
 }
 
 // Awaited reports whether a claim waits for a member that is starting.

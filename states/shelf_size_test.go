@@ -14,14 +14,14 @@ var sizes = []int{10, 100, 1_000, 10_000, 100_000}
 func stocked(size int) (business func() Offer) {
 	s := NewShelf[int]()
 	for i := range size {
-		s.Put(Entry{Name: fmt.Sprint("p", i), Node: fmt.Sprint("n", i%50), Current: true, Since: at(i)})
+		s.Put(Entry{Name: fmt.Sprint("p", i), Node: fmt.Sprint("n", i%50), Current: true, Since: at(i)}, time.Time{})
 	}
 	i := size
 	return func() Offer {
 		e, offer := s.Take(i, time.Time{})
 		s.Done(i)
 		e.Since = at(i)
-		s.Put(e)
+		s.Put(e, time.Time{})
 		i++
 		return offer
 	}

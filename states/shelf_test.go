@@ -37,12 +37,12 @@ func (c *shelfCase) take(claim string) string {
 
 func (c *shelfCase) put(name, node string, since int) []string {
 	defer c.checked()
-	return c.s.Put(Entry{Name: name, Node: node, Current: true, Since: at(since)})
+	return c.s.Put(Entry{Name: name, Node: node, Current: true, Since: at(since)}, at(c.now))
 }
 
 func (c *shelfCase) putOld(name, node string, since int) []string {
 	defer c.checked()
-	return c.s.Put(Entry{Name: name, Node: node, Since: at(since)})
+	return c.s.Put(Entry{Name: name, Node: node, Since: at(since)}, at(c.now))
 }
 
 func (c *shelfCase) coming(names ...string) {
@@ -59,7 +59,7 @@ func (c *shelfCase) drop(name string) []string {
 
 func (c *shelfCase) giveBack(claim string) []string {
 	defer c.checked()
-	return c.s.GiveBack(claim)
+	return c.s.GiveBack(claim, at(c.now))
 }
 
 func (c *shelfCase) done(claim string) {
@@ -147,18 +147,36 @@ func TestShelf(t *testing.T) {
 		"a claim that asks again keeps its place and its time": func(c *shelfCase) {
 			c.coming("p1", "p2")
 			c.take("a")
-			since, waits := c.s.Waiting("a")
-			c.Expect(waits).To(BeTrue())
 			c.take("b")
 			c.Expect(c.take("a")).To(Equal("in line"))
-			again, _ := c.s.Waiting("a")
-			c.Expect(again).To(Equal(since))
+			since, _ := c.s.Waiting("a")
+			c.Expect(since).To(Equal(at(1)))
 			c.Expect(c.put("p2", "n1", 1)).To(Equal([]string{"a"}))
 		},
 		"nobody who does not wait has waited": func(c *shelfCase) {
 			c.take("a")
-			_, waits := c.s.Waiting("a")
-			c.Expect(waits).To(BeFalse())
+			since, still := c.s.Waiting("a")
+			c.Expect(since).To(BeZero())
+			c.Expect(still).To(BeZero())
+		},
+		"a line stands still from when a claim in it was served last": func(c *shelfCase) {
+			still := func(claim string) time.Time {
+				_, still := c.s.Waiting(claim)
+				return still
+			}
+			c.coming("p1", "p2", "p3", "p4")
+			c.take("a")
+			c.take("b")
+			c.Expect([]time.Time{still("a"), still("b")}).To(Equal([]time.Time{at(1), at(2)}))
+			c.now = 5
+			c.put("p9", "n1", 1)
+			c.Expect(still("b")).To(Equal(at(5)))
+			c.Expect(still("a")).To(BeZero(), "it waits no more")
+			c.take("c")
+			c.Expect(still("c")).To(Equal(at(6)), "it has seen nothing of that")
+			c.now = 8
+			c.giveBack("a")
+			c.Expect(still("c")).To(Equal(at(8)))
 		},
 		"a member is hurried when a claim begins to wait for it": func(c *shelfCase) {
 			c.coming("p1", "p2", "p3")
@@ -513,7 +531,7 @@ func TestTheShelfIsTheSlowShelf(t *testing.T) {
 				e, o = slow.take(claim)
 				want = fmt.Sprint("take ", claim, ": ", answer(e, o), e)
 			case 5, 6, 7:
-				got = fmt.Sprint("put ", e, ": ", fast.Put(e))
+				got = fmt.Sprint("put ", e, ": ", fast.Put(e, at(i)))
 				want = fmt.Sprint("put ", e, ": ", slow.put(e))
 			case 8, 9:
 				fast.Coming(name)
@@ -537,7 +555,7 @@ func TestTheShelfIsTheSlowShelf(t *testing.T) {
 				got = "done " + claim
 				want = got
 			case 13:
-				got = fmt.Sprint("give back ", claim, ": ", fast.GiveBack(claim))
+				got = fmt.Sprint("give back ", claim, ": ", fast.GiveBack(claim, at(i)))
 				want = fmt.Sprint("give back ", claim, ": ", slow.giveBack(claim))
 			}
 			story = append(story, got)
@@ -573,7 +591,7 @@ func full() (*Shelf[int], []Entry) {
 	all := make([]Entry, 1000)
 	for i := range all {
 		all[i] = Entry{Name: fmt.Sprint("p", i), Node: fmt.Sprint("n", i%50), Current: true, Since: at(i)}
-		s.Put(all[i])
+		s.Put(all[i], time.Time{})
 	}
 	return s, all
 }
@@ -590,7 +608,7 @@ func BenchmarkShelf(b *testing.B) {
 			}
 			s.Done(i)
 			e.Since = at(1000 + i)
-			s.Put(e)
+			s.Put(e, time.Time{})
 			i++
 		}
 	})
@@ -599,7 +617,7 @@ func BenchmarkShelf(b *testing.B) {
 		b.ReportAllocs()
 		i := 0
 		for b.Loop() {
-			s.Put(all[i%len(all)])
+			s.Put(all[i%len(all)], time.Time{})
 			i++
 		}
 	})
@@ -612,7 +630,7 @@ func BenchmarkShelf(b *testing.B) {
 		}
 		i := 0
 		for b.Loop() {
-			s.GiveBack(i % line)
+			s.GiveBack(i%line, time.Time{})
 			s.Take(i%line, time.Time{})
 			i += 7
 		}

@@ -196,7 +196,7 @@ func (s *stage) shelve() {
 		}
 		switch PlaceOf(s.memberOf(b), b.Sandbox, s.poolOf(b.pool).policy.Strict()) {
 		case PlaceFree:
-			s.shelf(b.pool).Put(Entry{Name: b.Name, Current: b.revision == s.template})
+			s.shelf(b.pool).Put(Entry{Name: b.Name, Current: b.revision == s.template}, time.Time{})
 		case PlaceComing:
 			s.shelf(b.pool).Coming(b.Name)
 		case PlaceNone:
@@ -239,7 +239,7 @@ func (s *stage) stepClaim(c *claimOnStage) {
 			s.stepBox(s.boxOf(offered), "") // the other loops look at once, and wait
 			s.stepPool(s.poolOf(c.pool))
 		case Create:
-			s.shelf(c.pool).GiveBack(c.UID)
+			s.shelf(c.pool).GiveBack(c.UID, time.Time{})
 			s.boxes = append(s.boxes, &boxOnStage{Sandbox: s.given(Sandbox{Name: c.name}, c), revision: s.template, state: Warming})
 		case Move:
 			c.State = s.move(Claim, c.name, "", c.State, d.About.Event)

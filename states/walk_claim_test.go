@@ -50,7 +50,7 @@ func (s *stroll) claim(l, i int) {
 	}
 }
 
-// ask asks the shelf. How long the claim has waited in line is left open.
+// ask asks the shelf. For how long the line has stood still is left open.
 func (s *stroll) ask(l, i int, f ClaimFacts) {
 	others := 0
 	if s.asks(&s.w.view[l], 1-i) {
@@ -59,7 +59,7 @@ func (s *stroll) ask(l, i int, f ClaimFacts) {
 	free, coming := s.onShelf(l)
 	for _, o := range offersOf[free][coming][others] {
 		f.Offer = o.Offer
-		for _, f.Waited = range [...]time.Duration{0, f.MaxWait} {
+		for _, f.Still = range [...]time.Duration{0, f.MaxWait} {
 			s.prove(l, i, o.slot, f)
 		}
 	}

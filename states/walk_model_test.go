@@ -325,7 +325,7 @@ func askShelf(free, coming, older int, afterAnother bool) offerOf {
 			s.Coming(place(i).String())
 		}
 		if free&(1<<i) != 0 {
-			s.Put(Entry{Name: place(i).String(), Current: true, Since: at((i - older + members) % members)})
+			s.Put(Entry{Name: place(i).String(), Current: true, Since: at((i - older + members) % members)}, time.Time{})
 		}
 	}
 	if afterAnother {

@@ -41,8 +41,8 @@ type Options struct {
 	Workers Workers
 	// Batch bounds how many members a pool creates or retires in one pass.
 	Batch int
-	// MaxWait is the longest a claim waits for a pool member that is starting before
-	// it gets a sandbox of its own.
+	// MaxWait is the longest that a claim waits for a pool member that is starting while
+	// no other claim of its pool is given one. Then it gets a sandbox of its own.
 	MaxWait time.Duration
 	// Grace is how long a pool member may be unready before it is replaced.
 	Grace time.Duration
@@ -159,7 +159,7 @@ func (c *Controller) wire(applier *apply.Applier, fresh *claim.Freshness) error 
 	problems, deletions := memory.NewPolicyProblems(), memory.NewPolicyDeletions()
 	c.shelves = shelf.New(s, retirements, hurryClaim, wakePool)
 	a.Await(c.shelves.Awaited)
-	c.shelves.Refusals, c.shelves.Hurry = refusals, hurryMember
+	c.shelves.Refusals, c.shelves.Now, c.shelves.Hurry = refusals, o.Now, hurryMember
 	metrics := claim.NewMetrics(o.Metrics)
 	c.Claims = &claim.Claims{
 		Stores: s, Shelves: c.shelves, Writer: a, Metrics: metrics, Prove: fresh.Prove,

@@ -61,8 +61,10 @@
 // template that has its name, and the sandboxes that have no pod for want of it, and
 // such a sandbox its template; the last sandbox or pod of a template that is gone wakes
 // that, so that the policy goes too. A member that becomes ready wakes exactly one
-// claim, the first in line. Nothing is polled, and no retry has a flat delay. A loop
-// that has not started drops what wakes it: a standby remembers no keys.
+// claim, the first in line. A claim stays in line for as long as that moves: a sandbox of its
+// own would be ready later than the member that is starting. Nothing is polled, and no
+// retry has a flat delay. A loop that has not started drops what wakes it: a standby
+// remembers no keys.
 //
 // # Who goes first
 //

@@ -94,7 +94,7 @@ func (s *settings) flags() *flag.FlagSet {
 	f.IntVar(&o.Workers.Pools, "sandbox-warm-pool-concurrent-workers", o.Workers.Pools, "pools stepped at once")
 	f.IntVar(&o.Workers.Templates, "sandbox-template-concurrent-workers", o.Workers.Templates, "templates stepped at once")
 	f.IntVar(&o.Batch, "sandbox-warm-pool-max-batch-size", o.Batch, "members a pool creates or retires in one pass")
-	f.DurationVar(&o.MaxWait, "claim-max-wait", o.MaxWait, "longest a claim waits for a pool member that is starting before it gets a sandbox of its own")
+	f.DurationVar(&o.MaxWait, "claim-max-wait", o.MaxWait, "longest a claim waits for a pool member that is starting, while no claim of its pool is given one, before it gets a sandbox of its own")
 	f.DurationVar(&o.Grace, "sandbox-warm-pool-readiness-grace-period", o.Grace, "longest a pool member may be unready before it is replaced")
 	f.BoolVar(&s.evict, "enable-warm-pool-eviction", true, "mark the pods of free pool members as safe to evict")
 	f.BoolVar(&s.noEvents, "disable-claim-events", false, "report no Events about claims")

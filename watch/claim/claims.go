@@ -54,8 +54,8 @@ type Claims struct {
 	WakeSandboxAfter func(view.Key, time.Duration)
 	// Leads reports whether this process works, and does not only watch.
 	Leads func() bool
-	// MaxWait is the longest a claim waits in line before it gets a sandbox of its
-	// own.
+	// MaxWait is the longest a claim waits in a line that stands still before it gets a
+	// sandbox of its own.
 	MaxWait time.Duration
 	Now     func() time.Time
 	// domains are those whose labels a claim may put on its pod: see AllowLabels.
@@ -134,7 +134,7 @@ func (l *Claims) Observe(key view.Key, known learned) Snapshot {
 		Offer:    known.offer.Offer, MaxWait: l.MaxWait, Reported: known.reported,
 	}
 	if f.Offer == states.OfferInLine {
-		f.Waited = l.Now().Sub(known.offer.Since)
+		f.Waited, f.Still = l.Now().Sub(known.offer.Since), l.Now().Sub(known.offer.Still)
 	}
 	pool, hasPool := l.Stores.Pools.Get(view.PoolOf(c))
 	f.Pool = view.Presence(hasPool, known.poolIs)

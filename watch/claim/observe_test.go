@@ -55,8 +55,8 @@ func TestWhatIsGatheredOfAClaim(t *testing.T) {
 			f.Problem, f.Reported = states.ReasonCreateRefused, states.ReasonCreateRefused
 		})},
 		{"one that is in line", with(aClaim()), of(func(l *learned) {
-			l.offer = shelf.Offer{Offer: states.OfferInLine, Since: noon.Add(-time.Second)}
-		}), but(func(f *states.ClaimFacts) { f.Offer, f.Waited = states.OfferInLine, time.Second })},
+			l.offer = shelf.Offer{Offer: states.OfferInLine, Since: noon.Add(-time.Minute), Still: noon.Add(-time.Second)}
+		}), but(func(f *states.ClaimFacts) { f.Offer, f.Waited, f.Still = states.OfferInLine, time.Minute, time.Second })},
 		{"one that was given a sandbox to take", with(aClaim()), of(func(l *learned) {
 			l.offer = shelf.Offer{Offer: states.OfferTaken, Since: noon.Add(-time.Second)}
 		}), but(func(f *states.ClaimFacts) { f.Offer = states.OfferTaken })},

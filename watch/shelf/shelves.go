@@ -28,6 +28,8 @@ type Shelves struct {
 	// Refusals are the members that the API server does not let claims have; nil if
 	// nobody notes them.
 	Refusals *memory.Refusals
+	// Now is the clock.
+	Now func() time.Time
 	// WakeClaim has a claim look again, WakePool a pool. Hurry tells that a claim waits
 	// for a member that is starting, from now on.
 	WakeClaim, WakePool, Hurry func(view.Key)
@@ -57,7 +59,7 @@ type visit struct {
 // New returns shelves with nothing on them.
 func New(s *store.Stores, r *memory.Retirements, wakeClaim, wakePool func(view.Key)) *Shelves {
 	return &Shelves{
-		Stores: s, Retirements: r, WakeClaim: wakeClaim, WakePool: wakePool, Hurry: func(view.Key) {},
+		Stores: s, Retirements: r, WakeClaim: wakeClaim, WakePool: wakePool, Hurry: func(view.Key) {}, Now: time.Now,
 		shelf: map[types.UID]*states.Shelf[borrower]{},
 		on:    map[view.Key]types.UID{}, visits: map[view.Key]visit{},
 	}
@@ -68,8 +70,9 @@ type Offer struct {
 	states.Offer
 	// Member is the sandbox that the claim has taken.
 	Member view.Key
-	// Since is when the claim came into line.
-	Since time.Time
+	// Since is when the claim came into line, and Still since when nobody there was given
+	// a member.
+	Since, Still time.Time
 }
 
 // Take asks for a sandbox of a pool for a claim. Asked again it answers the same.
@@ -84,8 +87,8 @@ func (s *Shelves) Take(pool *ext.SandboxWarmPool, claim *ext.SandboxClaim, now t
 	shelf := s.of(pool.UID)
 	entry, offer := shelf.Take(here.borrower, now)
 	s.tell(shelf, claim.Namespace, nil)
-	since, _ := shelf.Waiting(here.borrower)
-	return Offer{offer, view.Key{Namespace: claim.Namespace, Name: entry.Name}, since}
+	since, still := shelf.Waiting(here.borrower)
+	return Offer{offer, view.Key{Namespace: claim.Namespace, Name: entry.Name}, since, still}
 }
 
 // GiveBack ends the business of the claim of a name without a sandbox.
@@ -221,7 +224,7 @@ func (s *Shelves) sync(member view.Key) {
 		s.of(pool).Coming(member.Name)
 	case states.PlaceFree:
 		s.on[member] = pool
-		s.tell(s.of(pool), member.Namespace, s.of(pool).Put(entry))
+		s.tell(s.of(pool), member.Namespace, s.of(pool).Put(entry, s.Now()))
 	}
 }
 
@@ -278,7 +281,7 @@ func (s *Shelves) of(pool types.UID) *states.Shelf[borrower] {
 // now: nothing else tells the pool to make another.
 func (s *Shelves) leave(was visit) {
 	took, lent := s.of(was.pool).Taken(was.borrower)
-	s.tell(s.of(was.pool), was.Namespace, s.of(was.pool).GiveBack(was.borrower))
+	s.tell(s.of(was.pool), was.Namespace, s.of(was.pool).GiveBack(was.borrower, s.Now()))
 	s.forget(was)
 	if lent {
 		s.sync(view.Key{Namespace: was.Namespace, Name: took.Name})

@@ -44,6 +44,7 @@ func aDesk(t *testing.T) *desk {
 	d.Shelves = New(s, memory.NewRetirements(),
 		func(k view.Key) { d.woken = append(d.woken, k.Name) }, func(k view.Key) { d.pools = append(d.pools, k.String()) })
 	d.Hurry = func(k view.Key) { d.hurried = append(d.hurried, k.String()) }
+	d.Now = func() time.Time { return noon }
 	return d
 }
 
@@ -422,6 +423,24 @@ func TestAMemberIsHurriedWhenAClaimBeginsToWaitForIt(t *testing.T) {
 	d.g.Expect(d.Withdraw(at("two"))).To(BeTrue())
 	d.g.Expect(d.woken).To(Equal([]string{"d"}))
 	d.g.Expect(d.hurried[3:]).To(BeEmpty(), "there is no other")
+}
+
+func TestALineStandsStillFromWhenItsLastClaimWasServed(t *testing.T) {
+	d := aDesk(t)
+	p := d.pool("p")
+	d.sandbox("m")
+	d.sandbox("n")
+	d.offered(p, claim("c"))
+	d.g.Expect(d.Take(p, claim("d"), noon).Still).To(Equal(noon))
+	later := noon.Add(time.Minute)
+	d.Now = func() time.Time { return later }
+	d.pod("a", "m")
+	offer := d.Take(p, claim("d"), later)
+	d.g.Expect([]time.Time{offer.Since, offer.Still}).To(Equal([]time.Time{noon, later}))
+	later = later.Add(time.Minute)
+	d.GiveBack(at("c"))
+	d.g.Expect(d.Serves(at("d"))).To(BeTrue())
+	d.g.Expect(d.Serves(at("c"))).To(BeFalse())
 }
 
 func TestAMemberIsAClaimsToTakeUntilItHasIt(t *testing.T) {
