@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -17,6 +18,10 @@ var (
 	// ErrGone: the object is gone, or another one has its name (404, or 422 on
 	// the uid).
 	ErrGone = errors.New("the object is gone")
+	// ErrNamespaceEnds: the namespace is being deleted, and nothing is made there any
+	// more (403). No other try helps: what it was for is deleted, too. It is a kind of
+	// ErrGone.
+	ErrNamespaceEnds = errors.New("the namespace ends")
 	// ErrRefused: the server will not have it as it stands (403, 422, 400):
 	// quota, admission, validation. Only a change elsewhere helps.
 	ErrRefused = errors.New("refused")
@@ -62,6 +67,8 @@ func kindOf(err error) error {
 		return errors.Join(ErrLost, err)
 	case apierrors.IsNotFound(err), apierrors.IsGone(err), aboutUID(err):
 		return errors.Join(ErrGone, err)
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return errors.Join(ErrGone, ErrNamespaceEnds, err)
 	case apierrors.IsInvalid(err):
 		return errors.Join(ErrRefused, ErrInvalid, err)
 	case apierrors.IsForbidden(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):

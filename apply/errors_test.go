@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -26,6 +28,7 @@ func TestEveryAnswerOfTheServerHasItsKind(t *testing.T) {
 		{"a taken name is a race lost", apierrors.NewAlreadyExists(pods, "p"), ErrLost, "lost"},
 		{"a missing object is gone", apierrors.NewNotFound(pods, "p"), ErrGone, "gone"},
 		{"another object of the name means that it is gone", invalid("uid"), ErrGone, "gone"},
+		{"a namespace that ends takes what is in it with it", namespaceEnds(), ErrGone, "gone"},
 		{"an invalid field is refused", invalid("name"), ErrRefused, "refused"},
 		{"a quota refuses", apierrors.NewForbidden(pods, "p", errors.New("quota")), ErrRefused, "refused"},
 		{"an admission webhook refuses", apierrors.NewBadRequest("no"), ErrRefused, "refused"},
@@ -43,6 +46,14 @@ func TestEveryAnswerOfTheServerHasItsKind(t *testing.T) {
 		})
 	}
 	NewWithT(t).Expect(classify(write{}, nil)).To(Succeed())
+}
+
+// namespaceEnds is what the server says to whoever makes something in a namespace that is
+// being deleted.
+func namespaceEnds() error {
+	err := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p", errors.New("being terminated"))
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause, Field: "metadata.namespace"}}
+	return err
 }
 
 func TestTheServersMessageComesWithoutOurOwnWords(t *testing.T) {

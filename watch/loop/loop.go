@@ -258,6 +258,8 @@ func (l *Loop) one(ctx context.Context, key view.Key) {
 		l.report(key, r.Err)
 	}
 	switch {
+	case errors.Is(r.Err, apply.ErrNamespaceEnds):
+		l.queue.Forget(key) // its own end is an event
 	case r.Retry:
 		l.queue.AddRateLimited(key)
 	case r.Again:

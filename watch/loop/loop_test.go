@@ -403,6 +403,7 @@ func TestTheResultSaysWhenAKeyComesAgain(t *testing.T) {
 		{"with the key's own back-off", Result{Retry: true}, backoffFirst},
 		{"it is due whatever the back-off says", Result{Retry: true, After: time.Millisecond}, time.Millisecond},
 		{"an error that is logged", Result{Retry: true, Err: errors.New("no")}, backoffFirst},
+		{"nothing is made any more in a namespace that ends", Result{Retry: true, Err: fmt.Errorf("pod: %w", apply.ErrNamespaceEnds)}, 0},
 		{"an error that is a lost race", Result{Retry: true, Err: apply.ErrLost}, backoffFirst},
 	} {
 		t.Run(row.name, func(t *testing.T) {
