@@ -30,3 +30,24 @@ func TestANamespaceThatIsKeptKeepsNothingOutsideOfIt(t *testing.T) {
 	g.Expect(of.clean(t.Context(), nil)).To(Succeed())
 	g.Expect(script.asked).To(Equal([]string{"DELETE " + definitions + "/sandboxes.ns"}))
 }
+
+func TestADefinitionWhoseAnswerIsLostIsDeletedToo(t *testing.T) {
+	made := definitions + "/sandboxclaims.ns.bench.internal"
+	for name, row := range map[string]struct {
+		answer func(http.ResponseWriter)
+		after  []string
+	}{
+		"lost":      {hangsUp, []string{"DELETE " + made}},
+		"forbidden": {says(403, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s, script := play(t, 1, says(200, `{"spec":{"names":{"plural":"sandboxclaims"},"versions":[{"name":"v1beta1"}]}}`), row.answer,
+				says(200, `{"kind":"Status","apiVersion":"v1","status":"Success"}`))
+			of := &session{Options: Options{Namespace: "ns", Keep: true}, server: s, progress: NewProgress(io.Discard, false)}
+			_ = of.prepareFloor(t.Context()) // the other tests say what it returns
+			g.Expect(of.clean(t.Context(), nil)).To(Succeed())
+			g.Expect(script.asked).To(Equal(append([]string{"GET " + definitions + "/" + copied[0], "POST " + definitions}, row.after...)))
+		})
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // A floor is the kinds in which the same objects are made without a controller: copies
@@ -36,10 +37,13 @@ func (s *session) prepareFloor(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if _, err := s.server.create(ctx, definitions, body); err != nil {
+		_, err = s.server.create(ctx, definitions, body)
+		if apierrors.ReasonForError(err) == metav1.StatusReasonUnknown {
+			s.floor.made = append(s.floor.made, made) // also one whose answer was lost may be there
+		}
+		if err != nil {
 			return s.noFloor(err)
 		}
-		s.floor.made = append(s.floor.made, made)
 	}
 	s.progress.say("the floor: waiting until the garbage collector knows its kinds (half a minute)")
 	for _, made := range s.floor.made {
