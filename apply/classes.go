@@ -214,10 +214,10 @@ func (g *gate) hurry(member cache.ObjectName) {
 			l.unwait(f, t)
 			t.class = t.hurried
 			g.lines[t.class].wait(f, t)
-			break
+			g.admit()
+			return
 		}
 	}
-	g.admit()
 }
 
 // drain refuses the writes that nobody waits for, from now on and those that have

@@ -39,7 +39,7 @@ func ClaimState(c *ext.SandboxClaim) states.State {
 	if c.Status.State != "" {
 		return is
 	}
-	ready := meta.FindStatusCondition(c.Status.Conditions, conditionReady)
+	ready := meta.FindStatusCondition(c.Status.Conditions, ConditionReady)
 	told := c.Status.SandboxStatus.Name != "" && c.Status.SandboxStatus.UID == "" // Kiln writes both
 	served := ready != nil && ready.Status == metav1.ConditionTrue || c.Annotations[AnnotationFirstReady] != ""
 	if served && told {

@@ -10,8 +10,8 @@ import (
 	"github.com/kiln-sandbox/kiln/states"
 )
 
-// conditionReady is the condition of a Sandbox that says that it can be used.
-const conditionReady = "Ready"
+// ConditionReady is the condition of a Sandbox, and of a claim, that says that it can be used.
+const ConditionReady = "Ready"
 
 // Await adds a function that says whether a claim waits for a pool's member.
 // It is added before anything is written.
@@ -59,7 +59,7 @@ func (a *Applier) ofMove(s *agents.Sandbox, event states.Event) urgency {
 // ofReport is the urgency of a sandbox's status. With the one that makes it Ready a launch
 // is over, and the claim that waits for it is told next.
 func (a *Applier) ofReport(s *agents.Sandbox, want agents.SandboxStatus) urgency {
-	if meta.IsStatusConditionTrue(want.Conditions, conditionReady) && !meta.IsStatusConditionTrue(s.Status.Conditions, conditionReady) {
+	if meta.IsStatusConditionTrue(want.Conditions, ConditionReady) && !meta.IsStatusConditionTrue(s.Status.Conditions, ConditionReady) {
 		return a.launch(s, classTell)
 	}
 	return a.launch(s, classTake)

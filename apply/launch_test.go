@@ -16,7 +16,7 @@ import (
 
 // readyStatus is the status of a sandbox that is Ready, or is not.
 func readyStatus(is metav1.ConditionStatus) (s agents.SandboxStatus) {
-	meta.SetStatusCondition(&s.Conditions, metav1.Condition{Type: conditionReady, Status: is})
+	meta.SetStatusCondition(&s.Conditions, metav1.Condition{Type: ConditionReady, Status: is})
 	return s
 }
 

@@ -407,12 +407,7 @@ func (c *Controller) wakeAll() {
 // sandbox, or that it has none.
 func (c *Controller) claimRests(key view.Key) bool {
 	one, ok := c.stores.Claims.Get(key)
-	return ok && one.DeletionTimestamp == nil && told(one)
-}
-
-// told reports whether a claim was told what it has.
-func told(c *ext.SandboxClaim) bool {
-	return c.Status.State == ext.StateBound || c.Status.State == ext.StateStale
+	return ok && one.DeletionTimestamp == nil && view.Told(one)
 }
 
 // poolOfClaim is the pool that a claim names.
@@ -453,7 +448,7 @@ func (c *Controller) sandboxHurries(key view.Key) bool {
 		return c.shelves.Awaited(key)
 	case states.OwnerClaim:
 		one, ok := c.stores.Claims.Get(view.OwnerKey(b))
-		return ok && !told(one)
+		return ok && !view.Told(one)
 	case states.OwnerNone, states.OwnerSandbox, states.OwnerOther:
 	}
 	return false

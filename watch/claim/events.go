@@ -77,7 +77,7 @@ func (l *Claims) WakeEnding() {
 // may not be able to start as it is.
 func (l *Claims) WakeWaiting(pool view.Key) {
 	for _, c := range l.Stores.Claims.By(store.ByPool, pool.String()) {
-		if c.Status.State != ext.StateBound && c.Status.State != ext.StateStale {
+		if !view.Told(c) {
 			l.Wake(view.KeyOf(c))
 		}
 	}

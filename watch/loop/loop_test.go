@@ -137,6 +137,16 @@ func quiet(name string, workers int) Options {
 	return Options{Name: name, Workers: workers, Log: slog.New(slog.DiscardHandler), Metrics: NewQueueMetrics(nil)}
 }
 
+// running runs a loop, and returns what is closed when it has ended.
+func running(t *testing.T, l *Loop) (done chan struct{}) {
+	done = make(chan struct{})
+	go func() {
+		l.Run(t.Context())
+		close(done)
+	}()
+	return done
+}
+
 // A standby that watches for a year must not remember every key it has seen.
 func TestALoopThatHasNotStartedDropsWhatWakesIt(t *testing.T) {
 	g := NewWithT(t)
@@ -170,11 +180,7 @@ func TestALoopThatIsStoppedFinishesTheStepsThatHaveBegunAndBeginsNone(t *testing
 		for i := range 10 {
 			l.Wake(view.Key{Name: fmt.Sprint(i)})
 		}
-		done := make(chan struct{})
-		go func() {
-			l.Run(t.Context())
-			close(done)
-		}()
+		done := running(t, l)
 		synctest.Wait()
 		l.Stop()
 		l.Wake(key)
@@ -244,11 +250,7 @@ func TestStepsThatHangHoldUpNoOtherNamespace(t *testing.T) {
 		for i := range 100 {
 			l.Wake(view.Key{Namespace: "slow", Name: fmt.Sprint(i)})
 		}
-		done := make(chan struct{})
-		go func() {
-			l.Run(t.Context())
-			close(done)
-		}()
+		done := running(t, l)
 		synctest.Wait()
 		for i := range 100 {
 			l.Wake(view.Key{Namespace: "fast", Name: fmt.Sprint(i)})
@@ -297,11 +299,7 @@ func TestStepsThatHangHoldUpNoOtherPoolOfTheirNamespace(t *testing.T) {
 		for i := range each {
 			l.Wake(view.Key{Namespace: "a", Name: fmt.Sprint("fast-", i)})
 		}
-		done := make(chan struct{})
-		go func() {
-			l.Run(t.Context())
-			close(done)
-		}()
+		done := running(t, l)
 		time.Sleep(slow * patience)
 		synctest.Wait()
 		g.Expect(stepped).To(Equal(map[string]int{"slow0": 4, "slow1": 4, "slow2": 4, "slow3": 4, "slow4": 1, "slow5": 1, "fast": each}),
@@ -354,11 +352,7 @@ func TestAKeyThatAClaimWaitsForDoesNotStandBehindOthersOfItsPool(t *testing.T) {
 		for i := range 20 {
 			l.Wake(view.Key{Namespace: "a", Name: fmt.Sprint(i)})
 		}
-		done := make(chan struct{})
-		go func() {
-			l.Run(t.Context())
-			close(done)
-		}()
+		done := running(t, l)
 		time.Sleep(patience)
 		g.Expect(steps()).To(Equal(workers), "the others were set aside")
 		l.Wake(view.Key{Namespace: "a", Name: "first"})

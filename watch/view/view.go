@@ -36,6 +36,11 @@ func PoolOf(c *ext.SandboxClaim) Key {
 	return Key{Namespace: c.Namespace, Name: c.Spec.WarmPoolRef.Name}
 }
 
+// Told reports whether a claim was told of a sandbox, or that it holds nothing any more.
+func Told(c *ext.SandboxClaim) bool {
+	return c.Status.State == ext.StateBound || c.Status.State == ext.StateStale
+}
+
 // TemplateOf is the key of the template that a pool is made from.
 func TemplateOf(p *ext.SandboxWarmPool) Key {
 	return Key{Namespace: p.Namespace, Name: p.Spec.TemplateRef.Name}
@@ -54,7 +59,7 @@ func Presence(shown bool, said states.Presence) states.Presence {
 
 // The types of conditions, as the users of the API know them.
 const (
-	Ready       = "Ready"
+	Ready       = apply.ConditionReady
 	Suspended   = "Suspended"
 	Scheduled   = "PodScheduled"
 	Finished    = "Finished"
