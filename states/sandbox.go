@@ -193,6 +193,8 @@ type SandboxFacts struct {
 	Orphan Orphan
 	// Refused: its claim has refused it.
 	Refused bool
+	// ClaimEnds: its claim is still there and is being deleted.
+	ClaimEnds bool
 	// Warm: it was made for a pool.
 	Warm bool
 	// ClaimKnows: the status of its claim names it and says bound.
@@ -384,7 +386,9 @@ func (f SandboxFacts) stepPod() Decision {
 		}
 	case HolderGone:
 		switch {
-		case f.State == Ready, f.State == Warming && f.Warm:
+		case f.ClaimEnds && (f.State == Ready || f.State == Warming && f.Warm):
+			// A finalizer may keep the claim for long. Once it is gone the garbage collector
+			// deletes the pod, and a move would only be in the way of that.
 			return move(EventReserved, ReasonClaimGone)
 		case f.State == Binding:
 			return move(EventReleased, ReasonClaimGone)

@@ -38,13 +38,13 @@ func eachSandbox(test func(f SandboxFacts)) {
 		for _, pod := range PodViews {
 			for _, state := range words {
 				for _, loan := range loans {
-					for flags := range 1 << 10 {
+					for flags := range 1 << 11 {
 						on := func(bit int) bool { return flags&(1<<bit) != 0 }
 						f := SandboxFacts{
 							Terminating: on(0), Retired: on(1), Blocked: on(2), Warm: on(3), ClaimKnows: on(4), Retryable: on(5),
-							Refused: on(6), Unprotected: on(9), Holder: holder, Pod: pod, State: state, Loan: loan,
+							Refused: on(6), Unprotected: on(9), ClaimEnds: on(10), Holder: holder, Pod: pod, State: state, Loan: loan,
 						}
-						if f.Retryable && !f.Blocked || f.Refused && f.Holder != HolderElsewhere || f.Unprotected && f.Pod != PodNone {
+						if f.ClaimEnds && f.Holder != HolderGone || f.Retryable && !f.Blocked || f.Refused && f.Holder != HolderElsewhere || f.Unprotected && f.Pod != PodNone {
 							continue
 						}
 						f.Readiness = ReadinessOf(PodFacts{View: pod, Phase: PodPhaseRunning, Problem: f.Blocked})
@@ -206,6 +206,9 @@ func TestWhatNoSandboxEverDoes(t *testing.T) {
 		"a pod is reserved only when it was adopted": func(f SandboxFacts, d Decision) bool {
 			return d.About.Event != EventReserved || f.Holder == HolderClaim || f.Holder == HolderGone
 		},
+		"a pod of a claim that is there no more is left to the garbage collector": func(f SandboxFacts, d Decision) bool {
+			return d.About.Event != EventReserved || f.Holder != HolderGone || f.ClaimEnds
+		},
 		"a pod is reserved only when its claim does not know": func(f SandboxFacts, d Decision) bool {
 			return d.About.Event != EventReserved || f.Holder != HolderClaim || !f.ClaimKnows
 		},
@@ -327,6 +330,7 @@ func (f SandboxFacts) knows() SandboxFacts           { f.ClaimKnows = true; retu
 func (f SandboxFacts) lent(l Loan) SandboxFacts      { f.Loan = l; return f }
 func (f SandboxFacts) retired() SandboxFacts         { f.Retired = true; return f }
 func (f SandboxFacts) refused() SandboxFacts         { f.Refused = true; return f }
+func (f SandboxFacts) ending() SandboxFacts          { f.ClaimEnds = true; return f }
 func (f SandboxFacts) givenUp(r Reason) SandboxFacts { f.Retire = r; return f }
 func (f SandboxFacts) podDelayed() SandboxFacts      { f.PodDelay = time.Minute; return f }
 func (f SandboxFacts) due(delay time.Duration) SandboxFacts {
@@ -435,7 +439,8 @@ func TestStepSandbox(t *testing.T) {
 
 		{name: "a sandbox whose claim is unseen reads it", facts: adopted.heldBy(HolderUnseen), act: ReadClaim, why: ReasonClaimUnseen},
 		{name: "a sandbox whose claim is hidden waits for the watch", facts: adopted.heldBy(HolderHidden), act: Wait, why: ReasonWatchBehind},
-		{name: "the free pod of a claim that vanished is reserved first", facts: adopted.heldBy(HolderGone), act: Move, event: EventReserved, why: ReasonClaimGone},
+		{name: "the free pod of a claim that is being deleted is reserved first", facts: adopted.heldBy(HolderGone).ending(), act: Move, event: EventReserved, why: ReasonClaimGone},
+		{name: "the free pod of a claim that vanished waits for the garbage collector", facts: adopted.heldBy(HolderGone), why: ReasonPodReady},
 		{name: "the reserved pod of a claim that vanished is released", facts: member(Binding, PodReady).heldBy(HolderGone), act: Move, event: EventReleased, why: ReasonClaimGone},
 		{name: "the bound pod of a claim that vanished waits for the garbage collector", facts: member(Bound, PodReady).heldBy(HolderGone), why: ReasonPodReady},
 		{name: "a sandbox whose claim vanished gets no pod", facts: member(Warming, PodNone).heldBy(HolderGone), why: ReasonPodMissing},

@@ -1,6 +1,8 @@
 package suite
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -27,6 +29,59 @@ func TestAWriteThatArrivesLateChangesNothing(t *testing.T) {
 			w.Await(first.Settled(), world.Converged("p", int(row.scenario.size), row.scenario.claims...), world.Annotated(row.scenario.claims...))
 		})
 	}
+}
+
+// More claims are told than pods may be written at once. Those whose claims are deleted
+// before their turn are the garbage collector's: nothing is written in its way.
+func TestThePodsOfClaimsThatAreGoneAreLeftToTheGarbageCollector(t *testing.T) {
+	t.Parallel()
+	const n, places = 12, 8
+	w := kit.New(t)
+	gate := kit.NewGate()
+	c := w.Prepared(func(c *kit.Controller) {
+		c.Wire.Inject(kit.Fault{On: kit.On("pod", "bound"), Always: true, Do: kit.Hold(gate)})
+	})
+	w.Create(world.Template("t"), world.Pool("p", n))
+	w.Await(world.Full("p", n))
+	var claims []string
+	var told []world.Condition
+	for i := range n {
+		claims = append(claims, fmt.Sprint("c", i))
+		told = append(told, world.HasState(claims[i], states.Bound))
+		w.Create(world.Claim(claims[i], "p"))
+	}
+	w.Await(world.All(told...), func(*world.Snapshot) error {
+		if begun := len(written(c, "pod bound")); begun != places {
+			return fmt.Errorf("%d pods are written, not %d", begun, places)
+		}
+		return nil
+	})
+
+	held := map[string]bool{} // sandboxes of which a pod's write is under way
+	for _, one := range written(c, "pod bound") {
+		held[one.Name] = true
+	}
+	w.Collector.Pause()
+	var kept, gone []string
+	for _, claim := range claims {
+		if name := w.SandboxOf(claim); held[name] {
+			kept = append(kept, claim)
+		} else {
+			w.Delete(w.Claims(), claim)
+			gone = append(gone, name)
+		}
+	}
+	w.Create(world.Claim("after", "p")) // whoever has seen it has seen the others go
+	w.Await(world.HasState("after", states.Bound))
+	gate.Open()
+	w.Await(world.Annotated(append(kept, "after")...), c.Settled())
+	for _, one := range c.Wire.Writes() {
+		if (one.Kind == "pod" && (one.Verb == "bound" || one.Verb == "binding")) && slices.Contains(gone, one.Name) {
+			t.Errorf("the pod %s of a claim that is gone was written: %s", one.Name, one.Verb)
+		}
+	}
+	w.Collector.Resume()
+	w.Await(world.Converged("p", n, append(kept, "after")...), c.Settled())
 }
 
 // A claim was bound and has lost its sandbox since: the late write that it is

@@ -136,10 +136,26 @@ func (l *Sandboxes) movePod(ctx context.Context, s Snapshot, d states.Decision) 
 	ctx, span := apply.Span(ctx, spanPod)
 	defer span.End()
 	if d.About.Event != states.EventRetired { // which no change of a pod is in the way of
-		ctx = apply.While(ctx, l.Stores.Pods.Still(s.pods.pod))
+		ctx = apply.While(ctx, l.stands(s))
 	}
 	got, err := l.Writer.MovePod(ctx, l.move(s, d))
 	return l.Stores.Pods.Settle(ctx, s.pods.pod, got, err)
+}
+
+// stands returns what tells whether what a move of a pod was decided on still holds: the
+// pod is as it was seen, and the claim that it is moved for has not begun to end. What
+// such a claim held is deleted with it, and a move would only be in the way.
+func (l *Sandboxes) stands(s Snapshot) func() bool {
+	still := l.Stores.Pods.Still(s.pods.pod)
+	return func() bool {
+		if s.Facts.Holder == states.HolderClaim {
+			c, ok := l.Stores.Claims.Get(view.KeyOf(s.claim))
+			if !ok || c.UID != s.claim.UID || c.DeletionTimestamp != nil {
+				return false
+			}
+		}
+		return still()
+	}
 }
 
 // keepPod makes the pod, adopts it, brings its metadata in line or deletes it.
@@ -160,7 +176,7 @@ func (l *Sandboxes) keepPod(ctx context.Context, s Snapshot, d states.Decision) 
 		return known, l.adoptPod(ctx, s)
 	default:
 		known.syncs++
-		got, err := l.Writer.SyncPod(apply.While(ctx, l.Stores.Pods.Still(pod)), l.move(s, d), s.Facts.Stays())
+		got, err := l.Writer.SyncPod(apply.While(ctx, l.stands(s)), l.move(s, d), s.Facts.Stays())
 		if err == nil {
 			l.Stores.Pods.Unfollow(s.key)
 		}

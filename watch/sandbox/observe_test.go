@@ -141,6 +141,10 @@ func TestWhatIsGatheredOfASandbox(t *testing.T) {
 			but(func(f *states.SandboxFacts) { f.Holder, f.Warm = states.HolderUnseen, true })},
 		{"one whose claim was made again under its name, as the server says", []metav1.Object{aSandbox(ofClaim), aClaim(func(c *ext.SandboxClaim) { c.UID = "another" })},
 			learned{claimIs: states.PresenceShown}, but(func(f *states.SandboxFacts) { f.Holder, f.Warm = states.HolderGone, true })},
+		{"one whose claim is being deleted", []metav1.Object{aSandbox(ofClaim), aClaim(func(c *ext.SandboxClaim) { c.DeletionTimestamp = &noon })}, learned{},
+			but(func(f *states.SandboxFacts) { f.Holder, f.Warm, f.ClaimEnds = states.HolderGone, true, true })},
+		{"one whose claim was made again under its name and is being deleted", []metav1.Object{aSandbox(ofClaim), aClaim(func(c *ext.SandboxClaim) { c.UID, c.DeletionTimestamp = "another", &noon })},
+			learned{claimIs: states.PresenceShown}, but(func(f *states.SandboxFacts) { f.Holder, f.Warm = states.HolderGone, true })},
 		{"one whose claim was not told", []metav1.Object{aSandbox(ofClaim), aClaim()}, learned{loan: states.LoanOpen}, but(func(f *states.SandboxFacts) {
 			f.Holder, f.Warm, f.Loan = states.HolderClaim, true, states.LoanOpen
 		})},
