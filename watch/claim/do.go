@@ -39,9 +39,7 @@ func (l *Claims) Do(ctx context.Context, s Snapshot, d states.Decision) (learned
 	case states.Move:
 		known, err = l.move(ctx, s, d)
 	case states.Report:
-		known.reported = d.Reason
-		got, wrote := l.Writer.ReportClaim(ctx, s.claim, l.status(s, d.Reason))
-		err = l.Stores.Claims.Settle(ctx, s.claim, got, wrote)
+		known, err = l.report(ctx, s, d.Reason)
 	case states.Annotate:
 		known.annotating = true
 		l.Annotate(s.key)
@@ -52,6 +50,20 @@ func (l *Claims) Do(ctx context.Context, s Snapshot, d states.Decision) (learned
 	case states.ReadClaim, states.Retire, states.Label: // not a claim's
 	}
 	return known, err
+}
+
+// report writes the status of a claim whose state stays. It is not sent when the claim has
+// changed, or has a member to take by now: then the step goes on from there.
+func (l *Claims) report(ctx context.Context, s Snapshot, why states.Reason) (learned, error) {
+	known, still := s.learned, l.Stores.Claims.Still(s.claim)
+	holds := func() bool { return still() && (why != states.ReasonInLine || !l.Shelves.Serves(s.key)) }
+	got, err := l.Writer.ReportClaim(apply.While(ctx, holds), s.claim, l.status(s, why))
+	if errors.Is(err, apply.ErrOutdated) {
+		known.offer.Offer = states.OfferNone
+	} else {
+		known.reported = why
+	}
+	return known, l.Stores.Claims.Settle(ctx, s.claim, got, err)
 }
 
 // settle forgets what was measured of a claim or a pool that has ended meanwhile: its

@@ -367,28 +367,65 @@ func TestAnnotationsAreWrittenOnceWithTheTimeOfTheFirstSight(t *testing.T) {
 	w.g.Expect(l.Metrics.observed).To(BeEmpty(), "nothing measures it any more")
 }
 
-// late is a writer whose writes get their place after something has happened.
+// late is a writer whose reports and annotations get their place after something has
+// happened, and must not be sent then.
 type late struct {
-	*apply.Applier
+	*recorder
+	applier *apply.Applier
 	happens func()
+}
+
+// lately has a world write lately.
+func lately(t *testing.T, w *world, r *recorder, happens func()) late {
+	h := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Error("asked for ", r.Method, r.URL) }))
+	t.Cleanup(h.Close)
+	a, err := apply.New(&rest.Config{Host: h.URL}, apply.Options{})
+	w.g.Expect(err).NotTo(HaveOccurred())
+	return late{r, a, happens}
 }
 
 func (l late) AnnotateClaim(ctx context.Context, c *ext.SandboxClaim, sandbox string, observed time.Time) (*ext.SandboxClaim, error) {
 	l.happens()
-	return l.Applier.AnnotateClaim(ctx, c, sandbox, observed)
+	return l.applier.AnnotateClaim(ctx, c, sandbox, observed)
+}
+
+func (l late) ReportClaim(ctx context.Context, c *ext.SandboxClaim, want ext.SandboxClaimStatus) (*ext.SandboxClaim, error) {
+	l.happens()
+	return l.applier.ReportClaim(ctx, c, want)
 }
 
 func TestAClaimThatWasDeletedBeforeItsAnnotationsHadTheirPlaceGetsNone(t *testing.T) {
 	claim := aClaim(named(ext.StateBound), toldReady)
 	w := aWorld(t, claim, aSandbox(owned))
-	h := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Error("asked for ", r.Method, r.URL) }))
-	t.Cleanup(h.Close)
-	a, err := apply.New(&rest.Config{Host: h.URL}, apply.Options{})
-	w.g.Expect(err).NotTo(HaveOccurred())
 	l := &Annotations{
-		Stores: w.Stores, Writer: late{a, func() { w.Stores.Claims.MarkDeleted(claim) }}, Metrics: NewMetrics(nil), Now: w.Now,
+		Stores: w.Stores, Writer: lately(t, w, nil, func() { w.Stores.Claims.MarkDeleted(claim) }), Metrics: NewMetrics(nil), Now: w.Now,
 	}
 	w.g.Expect(loop.Step(t.Context(), l, key)).To(Equal(loop.Result{}))
+}
+
+func TestAClaimInLineSaysNothingOfThatOnceItsTurnHasComeOrItIsGone(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		happens func(w *world)
+		wrote   []string
+	}{
+		{"its turn has come", func(w *world) {
+			w.put(aPod())
+			w.Shelves.Sync(view.KeyOf(aSandbox()))
+		}, []string{"adopt s", "bound"}},
+		{"it is gone", func(w *world) { w.Stores.Claims.MarkDeleted(aClaim()) }, nil},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			w := aWorld(t, aClaim(), aPool(), aTemplate(), aSandbox(ready))
+			r := w.writing()
+			w.Shelves.Sync(view.KeyOf(aSandbox())) // its pod is to come
+			w.Writer = lately(t, w, r, func() { row.happens(w) })
+			w.g.Expect(loop.Step(t.Context(), w.Claims, key).After).To(Equal(states.WaitQuietly))
+			w.Now = func() time.Time { return noon.Add(states.WaitQuietly) }
+			w.g.Expect(loop.Step(t.Context(), w.Claims, key)).To(Equal(loop.Result{}))
+			w.g.Expect(r.wrote).To(Equal(row.wrote))
+		})
+	}
 }
 
 // toldReady is a claim that says that it is Ready.
