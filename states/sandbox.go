@@ -102,9 +102,9 @@ const (
 	MemberDelay = time.Minute
 )
 
-// StatusDelayOf is how long the status of a sandbox of an age may stay as it is. It
-// may not when it was reported before, when the launch is over, well or badly, or
-// when something that a person can act on holds it up.
+// StatusDelayOf is how long the status of a sandbox may stay as it is, by the age of its
+// launch. It may not when it was reported before, when the launch is over, well or badly,
+// or when something that a person can act on holds it up.
 func StatusDelayOf(f PodFacts, holder Holder, reported bool, age time.Duration) time.Duration {
 	over := f.View == PodReady || f.View == PodMultiple || f.View == PodForeign
 	stuck := f.Problem || f.Invalid || f.Suspended || f.Expired || f.Unscheduled || f.Phase == PodPhaseSucceeded || f.Phase == PodPhaseFailed

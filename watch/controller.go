@@ -213,6 +213,7 @@ func (c *Controller) newLoops(annotations *claim.Annotations) loops {
 	sandboxes := named("sandbox", w.Sandboxes, c.poolOfSandbox, loop.Spans{Name: "ReconcileSandbox", Kind: "sandbox", Object: ofSandbox})
 	claims.Rests, sandboxes.Rests = c.claimRests, c.sandboxRests
 	claims.Hurries, sandboxes.Hurries = c.claimHurries, c.sandboxHurries
+	sandboxes.Begun = c.sandboxBegun
 	claims.Around = c.applier.ClaimStep
 	return loops{
 		claims: loop.New(claims, c.Claims),
@@ -452,6 +453,13 @@ func (c *Controller) sandboxHurries(key view.Key) bool {
 	case states.OwnerNone, states.OwnerSandbox, states.OwnerOther:
 	}
 	return false
+}
+
+// sandboxBegun reports whether a sandbox has a pod: its launch is to be finished, or it is to
+// be handed over.
+func (c *Controller) sandboxBegun(key view.Key) bool {
+	_, ok := c.stores.Pods.Get(key)
+	return ok
 }
 
 // sandboxRests reports whether nobody waits for a sandbox's step: its pod is bound,

@@ -18,11 +18,13 @@ type crowd struct {
 	// pool is the pool of a key, and hurries reports whether a claim waits for its step.
 	pool    func(view.Key) string
 	hurries func(view.Key) bool
+	// begun reports whether a step of a key goes on with what an earlier one began.
+	begun func(view.Key) bool
 
 	mu     sync.Mutex
 	spaces map[string]int
 	flows  map[flow]int
-	aside  map[flow][]view.Key
+	aside  map[flow]*aside
 	closed bool
 }
 
@@ -37,15 +39,60 @@ type flow struct {
 // namespace. Beyond that each of its flows still has one.
 const breadth = 4
 
-// newCrowd returns a crowd of nobody. Nil for the pool of a key means that all keys of
-// a namespace are one flow, nil for hurries that claims wait for none.
-func newCrowd(most int, pool func(view.Key) string, hurries func(view.Key) bool) *crowd {
-	c := &crowd{most: most, pool: pool, hurries: hurries, spaces: map[string]int{}, flows: map[flow]int{}, aside: map[flow][]view.Key{}}
-	if pool == nil {
+// An aside is the keys of a flow that wait for a step of it to end, in the order in which
+// they came. Those that have begun and those that have not have the next step in turns:
+// otherwise thousands that are to begin would go before each that has.
+type aside struct {
+	begun, new []view.Key
+	odd        bool
+}
+
+func (a *aside) add(key view.Key, begun bool) {
+	if begun {
+		a.begun = append(a.begun, key)
+	} else {
+		a.new = append(a.new, key)
+	}
+}
+
+// next takes out the key whose turn it is. There is one.
+func (a *aside) next() view.Key {
+	a.odd = !a.odd
+	from := &a.new
+	if len(a.new) == 0 || a.odd && len(a.begun) > 0 {
+		from = &a.begun
+	}
+	key := (*from)[0]
+	*from = (*from)[1:]
+	return key
+}
+
+// remove takes out a key. It reports whether there was one.
+func (a *aside) remove(key view.Key) bool {
+	for _, from := range []*[]view.Key{&a.begun, &a.new} {
+		if i := slices.Index(*from, key); i >= 0 {
+			*from = slices.Delete(*from, i, i+1)
+			return true
+		}
+	}
+	return false
+}
+
+func (a *aside) len() int { return len(a.begun) + len(a.new) }
+
+// newCrowd returns a crowd of nobody. Without a function for the pool of a key all keys of
+// a namespace are one flow; without the others claims wait for no key, and none has begun.
+func newCrowd(o Options) *crowd {
+	c := &crowd{most: o.Workers, pool: o.Pool, hurries: o.Hurries, begun: o.Begun, spaces: map[string]int{}, flows: map[flow]int{}, aside: map[flow]*aside{}}
+	if c.pool == nil {
 		c.pool = func(view.Key) string { return "" }
 	}
-	if hurries == nil {
-		c.hurries = func(view.Key) bool { return false }
+	never := func(view.Key) bool { return false }
+	if c.hurries == nil {
+		c.hurries = never
+	}
+	if c.begun == nil {
+		c.begun = never
 	}
 	return c
 }
@@ -53,11 +100,14 @@ func newCrowd(most int, pool func(view.Key) string, hurries func(view.Key) bool)
 // enter reports whether a key may be stepped now. If not it is set aside, and is
 // handed out when a step of its flow ends: there is one.
 func (c *crowd) enter(key view.Key) (flow, bool) {
-	f := flow{key.Namespace, c.pool(key), c.hurries(key)}
+	f, begun := flow{key.Namespace, c.pool(key), c.hurries(key)}, c.begun(key)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.admits(f) {
-		c.aside[f] = append(c.aside[f], key)
+		if c.aside[f] == nil {
+			c.aside[f] = &aside{}
+		}
+		c.aside[f].add(key, begun)
 		return f, false
 	}
 	c.count(f, 1)
@@ -85,14 +135,19 @@ func (c *crowd) leave(f flow) (next []view.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.count(f, -1)
-	for len(c.aside[f]) > 0 && !c.closed && c.admits(f) {
+	for c.aside[f] != nil && !c.closed && c.admits(f) {
 		c.count(f, 1)
-		next = append(next, c.aside[f][0])
-		if c.aside[f] = c.aside[f][1:]; len(c.aside[f]) == 0 {
-			delete(c.aside, f)
-		}
+		next = append(next, c.aside[f].next())
+		c.tidy(f)
 	}
 	return next
+}
+
+// tidy forgets that keys of a flow wait when none does.
+func (c *crowd) tidy(f flow) {
+	if c.aside[f].len() == 0 {
+		delete(c.aside, f)
+	}
 }
 
 // takeBack takes out a key that was set aside before a claim waited for it. It reports
@@ -101,13 +156,10 @@ func (c *crowd) takeBack(key view.Key) bool {
 	f := flow{ns: key.Namespace, pool: c.pool(key)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	i := slices.Index(c.aside[f], key)
-	if i < 0 {
+	if c.aside[f] == nil || !c.aside[f].remove(key) {
 		return false
 	}
-	if c.aside[f] = slices.Delete(c.aside[f], i, i+1); len(c.aside[f]) == 0 {
-		delete(c.aside, f)
-	}
+	c.tidy(f)
 	return true
 }
 

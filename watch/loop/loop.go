@@ -101,6 +101,10 @@ type Options struct {
 	// Hurries reports whether a claim waits for a step of a key. Such a key does not wait
 	// for those of its pool for which none does. Nil means that claims wait for no key.
 	Hurries func(view.Key) bool
+	// Begun reports whether a step of a key goes on with what an earlier one began. Keys that
+	// have to wait for others of their pool have turns with those that begin nothing new.
+	// Nil means that no step does.
+	Begun   func(view.Key) bool
 	Metrics workqueue.MetricsProvider
 	// Steps measures the steps; nil does not.
 	Steps *StepMetrics
@@ -131,7 +135,7 @@ func New[S, L any](o Options, k Kind[S, L]) *Loop {
 	}
 	traces := newTracing(o.Spans)
 	return &Loop{
-		name: o.Name, workers: o.Workers, log: o.Log, crowd: newCrowd(o.Workers, o.Pool, o.Hurries), trace: traces,
+		name: o.Name, workers: o.Workers, log: o.Log, crowd: newCrowd(o), trace: traces,
 		step:  o.Steps.measured(o, step),
 		queue: newQueue(o, traces),
 	}

@@ -385,6 +385,51 @@ func TestAKeyThatAClaimWaitsForDoesNotStandBehindOthersOfItsPool(t *testing.T) {
 	})
 }
 
+// Thousands of sandboxes are to get their pods, one step after another. Those that have one
+// are finished beside that, and do not wait until all have one.
+func TestWhatHasBegunDoesNotWaitUntilAllHaveBegun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 50
+		g := NewWithT(t)
+		var mu sync.Mutex
+		begun, ended, most := map[string]bool{}, 0, 0
+		options := quiet("launches", 1)
+		options.Begun = func(key view.Key) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return begun[key.Name]
+		}
+		l := New(options, &counter{})
+		l.step = func(_ context.Context, key view.Key) Result {
+			time.Sleep(2 * patience)
+			mu.Lock()
+			defer mu.Unlock()
+			if begun[key.Name] {
+				ended++
+				return Result{}
+			}
+			begun[key.Name] = true
+			most = max(most, len(begun)-ended)
+			l.Wake(key)
+			return Result{}
+		}
+		l.Start()
+		for i := range n {
+			l.Wake(view.Key{Namespace: "a", Name: fmt.Sprint(i)})
+		}
+		done := running(t, l)
+		time.Sleep(2 * n * 2 * patience)
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		g.Expect(ended).To(Equal(n))
+		g.Expect(most).To(BeNumerically("<=", 3))
+		g.Expect(l.crowd.aside).To(BeEmpty())
+		l.Stop()
+		<-done
+	})
+}
+
 func TestTheResultSaysWhenAKeyComesAgain(t *testing.T) {
 	for _, row := range []struct {
 		name   string

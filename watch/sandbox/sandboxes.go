@@ -131,8 +131,17 @@ func (l *Sandboxes) Observe(key view.Key, known learned) Snapshot {
 	p := s.podFacts()
 	f.Readiness = states.ReadinessOf(p)
 	reported := meta.FindStatusCondition(b.Status.Conditions, view.Ready) != nil
-	f.StatusDelay = states.StatusDelayOf(p, f.Holder, reported, l.Now().Sub(b.CreationTimestamp.Time))
+	f.StatusDelay = states.StatusDelayOf(p, f.Holder, reported, l.Now().Sub(s.launched()))
 	return s
+}
+
+// launched is when the launch of a sandbox began: when its pod was made, if there is one.
+// While thousands are to be made, one may wait for its pod for minutes.
+func (s Snapshot) launched() time.Time {
+	if pod := s.pods.pod; pod != nil {
+		return pod.CreationTimestamp.Time
+	}
+	return s.sandbox.CreationTimestamp.Time
 }
 
 // expiry says whether a sandbox's time is over, and if not, when to look for that.

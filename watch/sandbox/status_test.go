@@ -168,6 +168,7 @@ func TestALaunchThatGoesWellIsToldOnce(t *testing.T) {
 	told := func(b *agents.Sandbox) {
 		b.Status.Conditions = []metav1.Condition{view.Condition(view.Ready, metav1.ConditionTrue, "x", "")}
 	}
+	justMade := func(p *corev1.Pod) { p.CreationTimestamp = noon }
 	for _, row := range []struct {
 		name    string
 		sandbox *agents.Sandbox
@@ -176,8 +177,10 @@ func TestALaunchThatGoesWellIsToldOnce(t *testing.T) {
 		delay   time.Duration
 	}{
 		{"nothing yet", aSandbox(young), nil, learned{}, states.LaunchDelay},
-		{"a pod that is starting", aSandbox(young), []metav1.Object{running(unready)}, learned{}, states.LaunchDelay},
-		{"a pod of a member that is starting", aSandbox(young, ofPool), []metav1.Object{running(unready), aPool()}, learned{}, states.MemberDelay},
+		{"a pod that is starting", aSandbox(young), []metav1.Object{running(unready, justMade)}, learned{}, states.LaunchDelay},
+		{"a pod that is starting, for which its sandbox has waited long", aSandbox(), []metav1.Object{running(unready, justMade)}, learned{}, states.LaunchDelay},
+		{"no pod for long", aSandbox(), nil, learned{}, 0},
+		{"a pod of a member that is starting", aSandbox(young, ofPool), []metav1.Object{running(unready, justMade), aPool()}, learned{}, states.MemberDelay},
 		{"a pod that has been starting for long", aSandbox(), []metav1.Object{running(unready)}, learned{}, 0},
 		{"a pod that is Ready", aSandbox(young), []metav1.Object{running()}, learned{}, 0},
 		{"a pod that cannot be scheduled", aSandbox(young), []metav1.Object{running(unready, noRoom)}, learned{}, 0},
