@@ -75,7 +75,9 @@
 // and one write for each pool, and never closes. What a claim waits for, its own sandbox or
 // the next member of its pool, does not stand behind the other steps of that pool, of
 // which there are as many as members when a pool was emptied: it is a flow of its own, and a
-// key or a write that waits there when a claim comes to wait for it is taken out. Keys that
+// key or a write that waits there when a claim comes to wait for it is taken out. Of the
+// steps that wait for others of their pool, those of sandboxes that have a pod go before
+// those of sandboxes that are to get one: what has begun is finished first. Keys that
 // nobody waits for, as a claim that was told of its sandbox, are stepped behind those
 // that somebody does; so a new leader begins with the claims that wait, in the order
 // in which they were made. Before its first step it reads all pools and templates

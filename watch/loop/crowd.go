@@ -40,12 +40,15 @@ type flow struct {
 const breadth = 4
 
 // An aside is the keys of a flow that wait for a step of it to end, in the order in which
-// they came. Those that have begun and those that have not have the next step in turns:
-// otherwise thousands that are to begin would go before each that has.
+// they came. Those that have begun go before those that have not, of which there may be
+// thousands; these have one turn in beginningTurn, so that they are never forgotten.
 type aside struct {
 	begun, new []view.Key
-	odd        bool
+	turns      int
 }
+
+// beginningTurn is how many keys are taken for one that has not begun.
+const beginningTurn = 4
 
 func (a *aside) add(key view.Key, begun bool) {
 	if begun {
@@ -57,10 +60,10 @@ func (a *aside) add(key view.Key, begun bool) {
 
 // next takes out the key whose turn it is. There is one.
 func (a *aside) next() view.Key {
-	a.odd = !a.odd
-	from := &a.new
-	if len(a.new) == 0 || a.odd && len(a.begun) > 0 {
-		from = &a.begun
+	a.turns++
+	from := &a.begun
+	if len(a.begun) == 0 || len(a.new) > 0 && a.turns%beginningTurn == 0 {
+		from = &a.new
 	}
 	key := (*from)[0]
 	*from = (*from)[1:]

@@ -101,9 +101,9 @@ type Options struct {
 	// Hurries reports whether a claim waits for a step of a key. Such a key does not wait
 	// for those of its pool for which none does. Nil means that claims wait for no key.
 	Hurries func(view.Key) bool
-	// Begun reports whether a step of a key goes on with what an earlier one began. Keys that
-	// have to wait for others of their pool have turns with those that begin nothing new.
-	// Nil means that no step does.
+	// Begun reports whether a step of a key goes on with what an earlier one began. Such a key
+	// waits for others of its pool before those that begin something. Nil means that no
+	// step does.
 	Begun   func(view.Key) bool
 	Metrics workqueue.MetricsProvider
 	// Steps measures the steps; nil does not.

@@ -418,7 +418,7 @@ func TestWhatHasBegunDoesNotWaitUntilAllHaveBegun(t *testing.T) {
 			l.Wake(view.Key{Namespace: "a", Name: fmt.Sprint(i)})
 		}
 		done := running(t, l)
-		time.Sleep(2 * n * 2 * patience)
+		time.Sleep(2 * n * 2 * patience) // each has two steps
 		synctest.Wait()
 		mu.Lock()
 		defer mu.Unlock()
