@@ -136,22 +136,32 @@ func takeWithoutTelling(t *testing.T) *kit.World {
 // finishTaking has a leader die when it has adopted a sandbox, and the next one
 // finish that. The claim is told only when its pod shows that it takes longer.
 func finishTaking(t *testing.T, between func(w *kit.World, pod string)) *kit.World {
-	w, first := started(t, 1)
-	first.Wire.Inject(kit.Fault{On: kit.On("sandbox", "adopt"), Do: kit.CrashAfter(first)})
-	pod := w.Members("p")[0]
-	w.Create(world.Claim("a", "p"))
-	w.Await(first.Dead())
-	between(w, pod)
-	_, gate := w.Held("claimstatus", "bound")
-	w.Await(world.PodHasState(pod, states.Binding))
+	w, gate, _ := takingLong(t, between)
 	gate.Open()
 	w.Await(world.Converged("p", 1, "a"))
 	return w
 }
 
+// takingLong has a leader die when it has adopted a sandbox. The next one shows on the pod
+// that it takes longer, and is about to tell the claim, behind a gate.
+func takingLong(t *testing.T, between func(w *kit.World, pod string)) (w *kit.World, gate *kit.Gate, pod string) {
+	t.Helper()
+	w, first := started(t, 1)
+	first.Wire.Inject(kit.Fault{On: kit.On("sandbox", "adopt"), Do: kit.CrashAfter(first)})
+	pod = w.Members("p")[0]
+	w.Create(world.Claim("a", "p"))
+	w.Await(first.Dead())
+	between(w, pod)
+	_, gate = w.Held("claimstatus", "bound")
+	w.Await(world.PodHasState(pod, states.Binding))
+	return w, gate, pod
+}
+
 // leaveWhileBinding deletes a claim before it was told anything.
 func leaveWhileBinding(t *testing.T) *kit.World {
-	w, gate, pod := leaving(t)
+	w, gate, pod := takingLong(t, func(*kit.World, string) {})
+	w.Collector.Pause()
+	w.Delete(w.Claims(), "a")
 	gate.Open()
 	w.Await(world.PodHasState(pod, states.Stale))
 	w.Collector.Resume()

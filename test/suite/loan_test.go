@@ -3,15 +3,14 @@ package suite
 import (
 	"testing"
 
-	"github.com/kiln-sandbox/kiln/states"
 	"github.com/kiln-sandbox/kiln/test/world"
 )
 
 // As long as a claim is being told of a sandbox, its pool counts that sandbox. The claim
 // ends meanwhile, and the pool has looked for the last time before the telling fails.
 func TestAPoolRefillsWhenAHandOverEndsWithoutItsClaim(t *testing.T) {
-	w, gate, pod := leaving(t)
-	w.Await(world.PodHasState(pod, states.Stale), func(s *world.Snapshot) error {
+	w, gate, _ := leaving(t)
+	w.Await(func(s *world.Snapshot) error {
 		if s.Pools["p"].Status.Replicas > 0 {
 			return errWaits
 		}
