@@ -213,9 +213,13 @@ func (s *Shelves) sync(member view.Key) {
 		return
 	}
 	if had && (place == states.PlaceNone || was != pool) {
+		_, lent := s.of(was).Borrower(member.Name)
 		s.tell(s.of(was), member.Namespace, s.of(was).Drop(member.Name))
 		delete(s.on, member)
 		s.tidy(was)
+		if lent {
+			s.wakePool(member.Namespace, was)
+		}
 	}
 	switch place {
 	case states.PlaceNone:
@@ -277,18 +281,22 @@ func (s *Shelves) of(pool types.UID) *states.Shelf[borrower] {
 }
 
 // leave ends a claim's business without a sandbox. What it took is free again, if
-// the stores still say so. If they do not, it is gone, and its pool has counted it until
-// now: nothing else tells the pool to make another.
+// the stores still say so.
 func (s *Shelves) leave(was visit) {
 	took, lent := s.of(was.pool).Taken(was.borrower)
 	s.tell(s.of(was.pool), was.Namespace, s.of(was.pool).GiveBack(was.borrower, s.Now()))
 	s.forget(was)
 	if lent {
 		s.sync(view.Key{Namespace: was.Namespace, Name: took.Name})
-		id := store.ID(&metav1.ObjectMeta{Namespace: was.Namespace, UID: was.pool})
-		for _, pool := range s.Stores.Pools.By(store.ByID, id) {
-			s.WakePool(view.KeyOf(pool))
-		}
+		s.wakePool(was.Namespace, was.pool)
+	}
+}
+
+// wakePool has a pool look again when a loan ends without its claim. What was lent may be
+// gone, and the pool has counted it until now: nothing else tells it to make another.
+func (s *Shelves) wakePool(ns string, pool types.UID) {
+	for _, p := range s.Stores.Pools.By(store.ByID, store.ID(&metav1.ObjectMeta{Namespace: ns, UID: pool})) {
+		s.WakePool(view.KeyOf(p))
 	}
 }
 

@@ -288,6 +288,22 @@ func TestWhatIsGivenBackIsFreeOnlyWhereItStillIsThePools(t *testing.T) {
 	}
 }
 
+// The events of pods and of sandboxes come in any order: the pool may have looked for the
+// last time when the sandbox goes.
+func TestAPoolLooksAgainWhenWhatAClaimHasTakenIsGone(t *testing.T) {
+	d := aDesk(t)
+	p := d.pool("p")
+	d.free("m")
+	d.offered(p, claim("c"))
+	d.sandbox("m", adoptedBy("c"))
+	d.g.Expect(d.pools).To(BeEmpty())
+	b, _ := d.Stores.Sandboxes.Get(at("m"))
+	d.Stores.Sandboxes.MarkDeleted(b)
+	d.Sync(at("m"))
+	d.g.Expect(d.Loans(p.UID)).To(BeEmpty())
+	d.g.Expect(d.pools).To(Equal([]string{"a/p"}))
+}
+
 func TestTheNextInLineIsWokenOnce(t *testing.T) {
 	d := aDesk(t)
 	p := d.pool("p")
