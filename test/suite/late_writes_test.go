@@ -8,6 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
 	"github.com/kiln-sandbox/kiln/states"
 	"github.com/kiln-sandbox/kiln/test/kit"
 	"github.com/kiln-sandbox/kiln/test/world"
@@ -82,6 +83,21 @@ func TestThePodsOfClaimsThatAreGoneAreLeftToTheGarbageCollector(t *testing.T) {
 	}
 	w.Collector.Resume()
 	w.Await(world.Converged("p", n, append(kept, "after")...), c.Settled())
+}
+
+// A finalizer keeps a claim that was deleted before it was told, for as long as it likes. The
+// pod of what it has taken says meanwhile that nobody gets it.
+func TestThePodOfAClaimThatAFinalizerKeepsIsNotFree(t *testing.T) {
+	w, c := started(t, 1)
+	gate := c.Hold("claimstatus", "bound")
+	pod := w.Members("p")[0]
+	w.Create(world.Claim("a", "p", func(c *ext.SandboxClaim) { c.Finalizers = []string{"users.io/keep"} }))
+	w.Await(gate.Reached())
+	w.Delete(w.Claims(), "a")
+	w.Await(world.PodHasState(pod, states.Stale))
+	gate.Open()
+	patchClaim(t, w, "a", `{"metadata":{"finalizers":null}}`)
+	w.Await(world.Converged("p", 1))
 }
 
 // A claim was bound and has lost its sandbox since: the late write that it is
