@@ -57,7 +57,7 @@ func (l *Annotations) Do(ctx context.Context, s AnnotationSnapshot, d states.Dec
 		ctx = apply.While(ctx, l.Stores.Claims.Still(s.claim))
 		got, err := l.Writer.AnnotateClaim(ctx, s.claim, s.sandbox.Name, l.Metrics.FirstObserved(s.claim, l.Now()))
 		err = l.Stores.Claims.Settle(ctx, s.claim, got, err)
-		if is, ok := l.Stores.Claims.Get(view.KeyOf(s.claim)); !ok || is.UID != s.claim.UID {
+		if !l.Stores.Claims.Has(s.claim) {
 			l.Metrics.Forget(s.claim) // it ended meanwhile
 		}
 		return none, err

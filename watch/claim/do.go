@@ -69,10 +69,8 @@ func (l *Claims) report(ctx context.Context, s Snapshot, why states.Reason) (lea
 // settle forgets what was measured of a claim or a pool that has ended meanwhile: its
 // event has passed, or is to come and forgets, too.
 func (l *Claims) settle(s Snapshot) {
-	if s.claim != nil {
-		if is, ok := l.Stores.Claims.Get(s.key); !ok || is.UID != s.claim.UID {
-			l.Metrics.Forget(s.claim)
-		}
+	if s.claim != nil && !l.Stores.Claims.Has(s.claim) {
+		l.Metrics.Forget(s.claim)
 	}
 	if s.pool != nil {
 		if _, ok := l.Stores.Pools.Get(view.KeyOf(s.pool)); !ok {
@@ -181,7 +179,7 @@ func (l *Claims) adopt(ctx context.Context, s Snapshot, d states.Decision) (lear
 // have. The pool says so, and the claim asks for another.
 func (l *Claims) refused(s Snapshot, member *agents.Sandbox, why error) {
 	hold := l.Refusals.Add(s.pool.UID, member, apply.Message(why))
-	if is, ok := l.Stores.Sandboxes.Get(s.offer.Member); !ok || is.UID != member.UID {
+	if !l.Stores.Sandboxes.Has(member) {
 		l.Refusals.Drop(member.UID) // it ended meanwhile, and nothing else would forget it
 	}
 	l.Shelves.Sync(s.offer.Member)

@@ -43,7 +43,7 @@ func (l *Pools) settle(pool *ext.SandboxWarmPool) {
 	if pool == nil {
 		return
 	}
-	if is, ok := l.Stores.Pools.Get(view.KeyOf(pool)); !ok || is.UID != pool.UID {
+	if !l.Stores.Pools.Has(pool) {
 		l.forget(pool)
 	}
 }

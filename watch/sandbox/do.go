@@ -190,7 +190,7 @@ func (l *Sandboxes) createPod(ctx context.Context, s Snapshot) error {
 	l.InFlight.Begin(b)
 	defer l.wakeOwner(b) // a pool counts it, should the sandbox be no more
 	defer l.InFlight.End(b)
-	if is, ok := l.Stores.Sandboxes.Get(s.key); !ok || is.UID != b.UID {
+	if !l.Stores.Sandboxes.Has(b) {
 		return nil // it ended before its pool could know that a pod comes
 	}
 	pod, err := l.Writer.CreatePod(ctx, b)

@@ -65,7 +65,7 @@ func (l *Sandboxes) live(b *agents.Sandbox) {
 // remembered is remembered first: either this look sees the end, or the end comes
 // after it and forgets.
 func (l *Sandboxes) settle(b *agents.Sandbox) {
-	if is, ok := l.Stores.Sandboxes.Get(view.KeyOf(b)); !ok || is.UID != b.UID {
+	if !l.Stores.Sandboxes.Has(b) {
 		l.Churn.Forget(b.UID)
 		l.News.Forget(b.UID)
 	}
@@ -80,7 +80,7 @@ func (l *Sandboxes) lostMember(b *agents.Sandbox) {
 		return
 	}
 	l.Churn.Add(pool.UID, view.LossesFree(pool), l.Now())
-	if is, ok := l.Stores.Pools.Get(view.KeyOf(pool)); !ok || is.UID != pool.UID {
+	if !l.Stores.Pools.Has(pool) {
 		l.Churn.Forget(pool.UID)
 	}
 }

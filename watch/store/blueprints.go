@@ -30,7 +30,7 @@ func newBlueprints() *blueprints { return &blueprints{made: map[view.Key]bluepri
 // Blueprint is what a template makes sandboxes from.
 func (s *Stores) Blueprint(t *ext.SandboxTemplate) (apply.Blueprint, error) {
 	made := s.blueprints.of(t)
-	if is, ok := s.Templates.Get(view.KeyOf(t)); !ok || is.UID != t.UID {
+	if !s.Templates.Has(t) {
 		s.ForgetBlueprint(t) // it has ended since it was looked at, and its event has passed
 	}
 	return made.blueprint, made.err

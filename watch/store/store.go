@@ -275,6 +275,13 @@ func (s *Store[T]) Fetch(ctx context.Context, key view.Key) (o T, found bool, er
 	return o, err == nil, err
 }
 
+// Has reports whether an object is still there, as far as is known, and not another one of
+// its name.
+func (s *Store[T]) Has(was T) bool {
+	is, ok := s.Get(view.KeyOf(was))
+	return ok && is.GetUID() == was.GetUID()
+}
+
 // Still returns what tells whether an object is as it was seen, as far as is known when
 // it is asked: nothing newer is known of it, and not that it is gone.
 func (s *Store[T]) Still(was T) func() bool {
