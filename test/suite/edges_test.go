@@ -171,12 +171,12 @@ func leaveWhileBinding(t *testing.T) *kit.World {
 
 // leaving is a claim that was deleted while it is being told of a pod's sandbox, behind a
 // gate. The garbage collector rests.
-func leaving(t *testing.T) (w *kit.World, gate *kit.Gate, pod string) {
+func leaving(t *testing.T, changes ...func(*ext.SandboxClaim)) (w *kit.World, gate *kit.Gate, pod string) {
 	t.Helper()
 	w, c := started(t, 1)
 	gate = c.Hold("claimstatus", "bound")
 	pod = w.Members("p")[0]
-	w.Create(world.Claim("a", "p"))
+	w.Create(world.Claim("a", "p", changes...))
 	w.Await(gate.Reached())
 	w.Collector.Pause()
 	w.Delete(w.Claims(), "a")

@@ -76,8 +76,8 @@ func TestThePodsOfClaimsThatAreGoneAreLeftToTheGarbageCollector(t *testing.T) {
 	w.Await(world.HasState("after", states.Bound))
 	gate.Open()
 	w.Await(world.Annotated(append(kept, "after")...), c.Settled())
-	for _, one := range c.Wire.Writes() {
-		if (one.Kind == "pod" && (one.Verb == "bound" || one.Verb == "binding")) && slices.Contains(gone, one.Name) {
+	for _, one := range written(c, "pod bound", "pod binding") {
+		if slices.Contains(gone, one.Name) {
 			t.Errorf("the pod %s of a claim that is gone was written: %s", one.Name, one.Verb)
 		}
 	}
@@ -88,13 +88,9 @@ func TestThePodsOfClaimsThatAreGoneAreLeftToTheGarbageCollector(t *testing.T) {
 // A finalizer keeps a claim that was deleted before it was told, for as long as it likes. The
 // pod of what it has taken says meanwhile that nobody gets it.
 func TestThePodOfAClaimThatAFinalizerKeepsIsNotFree(t *testing.T) {
-	w, c := started(t, 1)
-	gate := c.Hold("claimstatus", "bound")
-	pod := w.Members("p")[0]
-	w.Create(world.Claim("a", "p", func(c *ext.SandboxClaim) { c.Finalizers = []string{"users.io/keep"} }))
-	w.Await(gate.Reached())
-	w.Delete(w.Claims(), "a")
+	w, gate, pod := leaving(t, func(c *ext.SandboxClaim) { c.Finalizers = []string{"users.io/keep"} })
 	w.Await(world.PodHasState(pod, states.Stale))
+	w.Collector.Resume()
 	gate.Open()
 	patchClaim(t, w, "a", `{"metadata":{"finalizers":null}}`)
 	w.Await(world.Converged("p", 1))

@@ -147,6 +147,15 @@ func running(t *testing.T, l *Loop) (done chan struct{}) {
 	return done
 }
 
+// over ends a loop that has no step under way and no key set aside.
+func over(g Gomega, l *Loop, done chan struct{}) {
+	g.Expect(l.crowd.flows).To(BeEmpty())
+	g.Expect(l.crowd.spaces).To(BeEmpty())
+	g.Expect(l.crowd.aside).To(BeEmpty())
+	l.Stop()
+	<-done
+}
+
 // A standby that watches for a year must not remember every key it has seen.
 func TestALoopThatHasNotStartedDropsWhatWakesIt(t *testing.T) {
 	g := NewWithT(t)
@@ -263,11 +272,7 @@ func TestStepsThatHangHoldUpNoOtherNamespace(t *testing.T) {
 		close(hangs)
 		synctest.Wait()
 		g.Expect(count()).To(Equal(map[string]int{"slow": 100, "fast": 100}), "what was set aside is not forgotten")
-		g.Expect(l.crowd.flows).To(BeEmpty())
-		g.Expect(l.crowd.spaces).To(BeEmpty())
-		g.Expect(l.crowd.aside).To(BeEmpty())
-		l.Stop()
-		<-done
+		over(g, l, done)
 	})
 }
 
@@ -309,10 +314,7 @@ func TestStepsThatHangHoldUpNoOtherPoolOfTheirNamespace(t *testing.T) {
 		for of, n := range stepped {
 			g.Expect(n).To(Equal(each), of)
 		}
-		g.Expect(l.crowd.flows).To(BeEmpty())
-		g.Expect(l.crowd.aside).To(BeEmpty())
-		l.Stop()
-		<-done
+		over(g, l, done)
 	})
 }
 
@@ -377,11 +379,7 @@ func TestAKeyThatAClaimWaitsForDoesNotStandBehindOthersOfItsPool(t *testing.T) {
 		for name, n := range stepped {
 			g.Expect(n).To(Equal(1), name)
 		}
-		g.Expect(l.crowd.flows).To(BeEmpty())
-		g.Expect(l.crowd.spaces).To(BeEmpty())
-		g.Expect(l.crowd.aside).To(BeEmpty())
-		l.Stop()
-		<-done
+		over(g, l, done)
 	})
 }
 
@@ -424,9 +422,7 @@ func TestWhatHasBegunDoesNotWaitUntilAllHaveBegun(t *testing.T) {
 		defer mu.Unlock()
 		g.Expect(ended).To(Equal(n))
 		g.Expect(most).To(BeNumerically("<=", 3))
-		g.Expect(l.crowd.aside).To(BeEmpty())
-		l.Stop()
-		<-done
+		over(g, l, done)
 	})
 }
 
