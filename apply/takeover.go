@@ -108,15 +108,19 @@ func (t Takeover) split(e metav1.ManagedFieldsEntry, marked bool) map[states.Man
 	return parts
 }
 
-// safeToEvict is the mark of free pool members.
-var safeToEvict = keys("metadata.annotations", AnnotationSafeToEvict)[0]
+// safeToEvict is the mark of free pool members, and poolLabel their label.
+var (
+	safeToEvict = keys("metadata.annotations", AnnotationSafeToEvict)[0]
+	poolLabel   = keys("metadata.labels", LabelPool)[0]
+)
 
 // heir is the manager in whose scope a field is. What an object is born with is the
-// manager's who would have made it, and so are the keys that a user chose.
+// manager's who would have made it, and so are the keys that a user chose. The pool's
+// label is kiln-state's: that removes it.
 func heir(kind string, p fieldpath.Path, marked bool) (states.Manager, bool) {
 	authors := marked && p.Equals(safeToEvict)
 	for _, in := range []func(Scope) bool{
-		func(s Scope) bool { return s.once != nil && holds(s.once, p) },
+		func(s Scope) bool { return s.once != nil && holds(s.once, p) && !p.Equals(poolLabel) },
 		func(s Scope) bool { return !authors && holds(s.own, p) },
 		func(s Scope) bool { return s.keys != noKeys && isUserKey(p) },
 	} {

@@ -282,6 +282,13 @@ func (s *Store[T]) Has(was T) bool {
 	return ok && is.GetUID() == was.GetUID()
 }
 
+// Stays reports whether an object is still there, as far as is known, and is not being
+// deleted.
+func (s *Store[T]) Stays(was T) bool {
+	is, ok := s.Get(view.KeyOf(was))
+	return ok && is.GetUID() == was.GetUID() && is.GetDeletionTimestamp() == nil
+}
+
 // Still returns what tells whether an object is as it was seen, as far as is known when
 // it is asked: nothing newer is known of it, and not that it is gone.
 func (s *Store[T]) Still(was T) func() bool {
