@@ -254,7 +254,7 @@ func TestEveryCheckFailsWhenItShould(t *testing.T) {
 			if !strings.HasSuffix(path, "/pods") {
 				return line
 			}
-			return strings.ReplaceAll(line, `"agents.x-k8s.io/claim-uid":`, `"lost":`)
+			return strings.ReplaceAll(line, `"agents.x-k8s.io/claim-uid":"`, `"agents.x-k8s.io/claim-uid":"another-`)
 		}, func(c bench.Checks) int { return c.UnreachableAtReady }},
 	} {
 		t.Run(says, func(t *testing.T) {

@@ -3,7 +3,8 @@
 // it is Ready and names its sandbox, and the pod of that carries the claim's UID and no
 // pool's label: routers, Services and network policies find it by these. The time until
 // the claim is Ready is told apart. The package knows the public API alone, so it
-// measures any controller that labels pods with the claim's UID.
+// measures any controller that serves it. One that writes no claim's UID on pods is
+// judged by the pool's label alone.
 //
 //	options    what to measure, and whether that makes sense
 //	schedule   when claims arrive

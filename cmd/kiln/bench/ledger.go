@@ -47,15 +47,19 @@ type ledger struct {
 	errors   map[string]int
 	// bare: no pods are looked at. A claim is served when it is Ready.
 	bare bool
-	// marked are the pods that say which claim they belong to, and waits the claims that
-	// are Ready and whose pod does not say so yet, both by the pod's name.
+	// labelled: pods carry the UIDs of claims. A controller that writes none is judged by
+	// the pool's label alone.
+	labelled bool
+	// marked are the pods without a pool's label, and waits the claims that are Ready and
+	// whose pod is not known to be theirs yet, both by the pod's name.
 	marked map[string]claimed
 	waits  map[string]*life
 	// served and refused count lives.
 	served, refused int
 }
 
-// A claimed is what a pod says of the claim that it belongs to, and since when.
+// A claimed is what a pod says of the claim that it belongs to, and since when. The claim
+// is empty if the pod does not carry its UID.
 type claimed struct {
 	claim, version string
 	at             time.Duration
@@ -148,7 +152,7 @@ func (l *ledger) see(at time.Time, e event) {
 		return
 	}
 	one.bound, one.sandbox, one.uid, one.version = now, told.Name, e.Object.Metadata.UID, e.Object.Metadata.ResourceVersion
-	if m, ok := l.marked[one.sandbox]; l.bare || ok && m.claim == one.uid {
+	if m, ok := l.marked[one.sandbox]; l.bare || ok && l.fits(m, one) {
 		l.serve(one, m)
 		return
 	}
@@ -163,18 +167,24 @@ func (l *ledger) seePod(at time.Time, e event) {
 	if l.bare {
 		return
 	}
-	if e.Type == deleted || is.Labels.ClaimUID == "" || is.Labels.Pool != nil {
+	if e.Type == deleted || is.Labels.Pool != nil {
 		delete(l.marked, is.Name)
 		return
 	}
+	l.labelled = l.labelled || is.Labels.ClaimUID != ""
 	if had, ok := l.marked[is.Name]; ok && had.claim == is.Labels.ClaimUID {
 		return
 	}
 	m := claimed{is.Labels.ClaimUID, is.ResourceVersion, at.Sub(l.begun)}
 	l.marked[is.Name] = m
-	if one := l.waits[is.Name]; one != nil && one.uid == m.claim {
+	if one := l.waits[is.Name]; one != nil && l.fits(m, one) {
 		l.serve(one, m)
 	}
+}
+
+// fits reports whether a pod is known to be a claim's.
+func (l *ledger) fits(pod claimed, one *life) bool {
+	return pod.claim == one.uid || pod.claim == "" && !l.labelled
 }
 
 // serve notes that a claim can be used. Which of the two was written first the resource

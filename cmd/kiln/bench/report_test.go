@@ -23,7 +23,7 @@ func sample() *Report {
 			Scenario: scenario, Pool: 100, Rate: 10, Claims: 3, Ready: 3,
 			Latency: Latency{P50: p50, P90: 2 * p50, P99: 3 * p50, Max: 3 * p50, Mean: p50}, Overtaken: 7,
 			ReadyLatency: Latency{P50: p50 - 1, P99: 3*p50 - 1},
-			SubmitQPS: 10, CompletionQPS: 9, PeakConcurrency: 2, WarmServedFraction: 1, AllReadySeconds: 1.5, CycleSeconds: 3,
+			SubmitQPS:    10, CompletionQPS: 9, PeakConcurrency: 2, WarmServedFraction: 1, AllReadySeconds: 1.5, CycleSeconds: 3,
 			Requests: []Requests{{"POST", "sandboxclaims", "201", 1}, {"APPLY", "sandboxes", "200", cpu / 10}, {"GET", "pods", "200", 0.5}},
 			CPU:      &CPU{By: map[string]float64{apiServer: cpu / 2, etcd: cpu / 4, controller: cpu / 8, others: cpu / 8}, Sum: cpu, LoadTool: 3},
 			Memory:   map[string]float64{controller: 123},

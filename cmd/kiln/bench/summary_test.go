@@ -135,7 +135,7 @@ func TestAClaimIsServedWhenItIsReadyAndItsPodSaysThatItIsTheClaims(t *testing.T)
 		"a later version has more digits":             {said{"9", "10", false, labels{ClaimUID: "u"}}, 2 * time.Second, true},
 		"the pod still has the pool's label":          {said{"7", "6", true, labels{ClaimUID: "u", Pool: &hash}}, 0, true},
 		"the pod is another claim's of the same name": {said{"7", "6", true, labels{ClaimUID: "v"}}, 0, true},
-		"the pod lacks the claim's UID":               {said{"7", "6", true, labels{}}, 0, true},
+		"the pod lacks the claim's UID, as all do":    {said{"7", "6", true, labels{}}, 2 * time.Second, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -161,6 +161,19 @@ func TestAClaimIsServedWhenItIsReadyAndItsPodSaysThatItIsTheClaims(t *testing.T)
 			g.Expect(checks.UnreachableAtReady > 0).To(Equal(row.unreachable))
 		})
 	}
+	t.Run("a pod lacks the claim's UID, and others have theirs", func(t *testing.T) {
+		g := NewWithT(t)
+		l := newLedger()
+		one := l.ask("a")
+		claim, pod, other := event{Type: added}, event{Type: added}, event{Type: added}
+		claim.Object.Metadata.Name, claim.Object.Metadata.UID = "a", "u"
+		claim.Object.Status.Sandbox.Name, claim.Object.Status.Conditions = "s", []condition{{Type: "Ready", Status: "True"}}
+		pod.Object.Metadata.Name, other.Object.Metadata.Name, other.Object.Metadata.Labels.ClaimUID = "s", "t", "v"
+		l.seePod(l.begun, other)
+		l.seePod(l.begun, pod)
+		l.see(l.begun.Add(time.Second), claim)
+		g.Expect(one.done).NotTo(BeClosed())
+	})
 	t.Run("a floor has no pods to look at", func(t *testing.T) {
 		g := NewWithT(t)
 		l := newLedger()
