@@ -425,10 +425,11 @@ func (f SandboxFacts) settle() Decision {
 }
 
 // hand moves the pod of a claim's sandbox. The step that adopts a warm sandbox hands its
-// pod over; the state rests meanwhile. What is left is a pod that was replaced, and the
+// pod over and tells the claim; the sandbox rests meanwhile. What is left is a pod that was replaced, and the
 // pod of a sandbox that was made for its claim: nobody else ever gets that.
 func (f SandboxFacts) hand() Decision {
 	adopted := f.State == Ready || f.State == Warming && f.Warm
+	untold := adopted || f.State == Bound && f.Warm
 	switch {
 	case f.ClaimKnows && (f.State == Ready || f.State == Binding),
 		f.ClaimKnows && f.State == Warming && f.Pod == PodReady:
@@ -437,12 +438,14 @@ func (f SandboxFacts) hand() Decision {
 		return move(EventHanded, ReasonOwnReady)
 	case f.ClaimKnows:
 		return f.settle()
-	case !adopted:
+	case !untold:
 		return f.end(f.Readiness)
 	case f.Loan == LoanUnknown:
 		return act(AskShelf, ReasonLoanUnknown)
 	case f.Loan == LoanOpen:
 		return act(Wait, ReasonAdopting)
+	case !adopted: // the claim's next step tells it
+		return f.end(f.Readiness)
 	}
 	return move(EventReserved, ReasonClaimUnaware)
 }

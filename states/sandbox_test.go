@@ -222,7 +222,7 @@ func TestWhatNoSandboxEverDoes(t *testing.T) {
 		"a pod whose loan is open rests as it is, and its step keeps waiting": func(f SandboxFacts, d Decision) bool {
 			rests := f.stays() && f.Holder == HolderClaim && !f.ClaimKnows && f.Loan == LoanOpen && d.Act != Create && d.Act != Report
 			rests = rests && !f.Expired && !f.Suspended && f.Volumes == UpkeepNone && f.Service == UpkeepNone
-			adopted := f.owns() && (f.State == Ready || f.State == Warming && f.Warm)
+			adopted := f.owns() && (f.State == Ready || (f.State == Warming || f.State == Bound) && f.Warm)
 			return !rests || !adopted || d.Act == Wait && d.Reason == ReasonAdopting
 		},
 		"a pod is handed over only to a claim that knows or for which it was made, or to a user, and to no pool": func(f SandboxFacts, d Decision) bool {
@@ -258,7 +258,7 @@ func TestWhatNoSandboxEverDoes(t *testing.T) {
 			return d.Act != Move || f.Retired || !f.reports() || f.StatusDelay > 0 || f.Holder == HolderClaim
 		},
 		"no status is written beside an adoption": func(f SandboxFacts, d Decision) bool {
-			adopting := f.Holder == HolderClaim && f.Warm && !f.ClaimKnows && f.Loan == LoanOpen && f.owns() && (f.State == Ready || f.State == Warming)
+			adopting := f.Holder == HolderClaim && f.Warm && !f.ClaimKnows && f.Loan == LoanOpen && f.owns() && (f.State == Ready || f.State == Warming || f.State == Bound)
 			return d.Act != Report || !adopting || f.Expired
 		},
 		"what was refused is tried again, once that was reported or will be": func(f SandboxFacts, d Decision) bool {
@@ -401,7 +401,8 @@ func TestStepSandbox(t *testing.T) {
 		{name: "a reserved member waits until its claim knows", facts: member(Binding, PodReady).heldBy(HolderClaim), why: ReasonPodReady},
 		{name: "a reserved member whose claim knows is handed over", facts: member(Binding, PodReady).heldBy(HolderClaim).knows(), act: Move, event: EventHanded, why: ReasonClaimKnows},
 		{name: "a reserved member whose claim knows is handed over although it is not Ready now", facts: member(Binding, PodStarting).heldBy(HolderClaim).knows(), act: Move, event: EventHanded, why: ReasonClaimKnows},
-		{name: "a member that was handed over waits until its claim is told", facts: member(Bound, PodReady).heldBy(HolderClaim), why: ReasonPodReady},
+		{name: "a member that was handed over waits until its claim is told", facts: member(Bound, PodReady).heldBy(HolderClaim).lent(LoanOpen), act: Wait, why: ReasonAdopting},
+		{name: "a member that was handed over stays so when that step ended without telling", facts: member(Bound, PodReady).heldBy(HolderClaim).lent(LoanClosed), why: ReasonPodReady},
 		{name: "a member that was handed over and retired is released", facts: member(Bound, PodReady).heldBy(HolderElsewhere).retired(), act: Move, event: EventReleased, why: ReasonRetired},
 		{name: "a member that was handed over is released if its claim ends without being told", facts: member(Bound, PodReady).heldBy(HolderGone).ending().untold(), act: Move, event: EventReleased, why: ReasonClaimGone},
 		{name: "a member that its claim was told of stays bound while the claim ends", facts: member(Bound, PodReady).heldBy(HolderGone).ending(), why: ReasonPodReady},
