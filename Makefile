@@ -47,7 +47,7 @@ test-plane:
 # take-overs and crashes, and what the chart and the binary need. No controller manager
 # and no scheduler: those of the plane are newer than a server may have.
 CORE := TheServerKeeps|ThatHasPassedAWrite|TestEveryEdge|EveryManagerStays|ManagerLeavesOut|WritesAndNine|IsReadyAfter|IsReplacedWith
-CORE := $(CORE)|NeverGetsAnOlder|ProofIsRead|TestWhatTheIncumbent|MemberOfTheIncumbent|TakeoverThatIsCut|DiesAndTheNext|TwoLeadersAtOnceGiveNoSandbox
+CORE := $(CORE)|TheServerAccepts|NeverGetsAnOlder|ProofIsRead|TestWhatTheIncumbent|MemberOfTheIncumbent|TakeoverThatIsCut|DiesAndTheNext|TwoLeadersAtOnceGiveNoSandbox
 
 .PHONY: oldest
 oldest: plane $(BIN)/helm ## run the core of the tests against the oldest API server that Kiln supports, which it builds once
