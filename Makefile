@@ -43,18 +43,15 @@ test-image:
 test-plane:
 	cd test && KUBEBUILDER_ASSETS=$(PLANE) go test -timeout 30m -p 4 -parallel $(if $(RACE),4,8) $(RACE) ./suite $$(go list ./... | grep -v '/image\|/suite')
 
-# What rests on the server: edges and the writes of a claim, freshness and its facts,
-# take-overs and crashes, and what the chart and the binary need. No controller manager
-# and no scheduler: those of the plane are newer than a server may have.
-CORE := TheServerKeeps|ThatHasPassedAWrite|TestEveryEdge|EveryManagerStays|ManagerLeavesOut|WritesAndNine|IsReadyAfter|IsReplacedWith
-CORE := $(CORE)|TheServerAccepts|NeverGetsAnOlder|ProofIsRead|TestWhatTheIncumbent|MemberOfTheIncumbent|TakeoverThatIsCut|DiesAndTheNext|TwoLeadersAtOnceGiveNoSandbox
+# What rests on the server: its facts and schemas, edges and the writes of a claim,
+# freshness, take-overs and crashes; in the second line, what the binary and the chart need.
+CORE := TheServerKeeps|ThatHasPassedAWrite|TheServerAccepts|TestEveryEdge|EveryManagerStays|ManagerLeavesOut|WritesAndNine|IsReadyAfter|IsReplacedWith|NeverGetsAnOlder|ProofIsRead|TestWhatTheIncumbent|MemberOfTheIncumbent|TakeoverThatIsCut|DiesAndTheNext|TwoLeadersAtOnceGiveNoSandbox
+CORE := $(CORE)|TheLifeOfAController|TestATakeOver|OlderDefinitions|StoryOfARelease|ObjectFitsARealServer|PlainManifests|WhoseAPodIs|NeverGoesFromOne|HaveTheirLevels
 
 .PHONY: oldest
 oldest: plane $(BIN)/helm ## run the core of the tests against the oldest API server that Kiln supports, which it builds once
 	@test/plane/build oldest && ln -sf $(PLANE)/etcd $(PLANE)/kubectl $(BIN)/oldest/
-	cd test && KUBEBUILDER_ASSETS=$(abspath $(BIN)/oldest) go test -timeout 10m -count=1 -run '$(CORE)' ./suite
-	cd test && KUBEBUILDER_ASSETS=$(abspath $(BIN)/oldest) go test -timeout 10m -count=1 ./sim ./process
-	cd test && KUBEBUILDER_ASSETS=$(abspath $(BIN)/oldest) go test -timeout 10m -count=1 -run 'TestEveryObjectFits|TestThePlainManifests|TestTheRolesAreTheRights|TestASandboxNeverGoes|TestRequestsOfTheController' ./chart
+	cd test && KUBEBUILDER_ASSETS=$(abspath $(BIN)/oldest) go test -timeout 20m -count=1 -p 3 -run '$(CORE)' ./suite ./process ./chart
 
 .PHONY: e2e
 e2e: plane node image $(BIN)/helm ## install Kiln on a real node and hold it to its promises (Linux, root; KEEP=1 is a shell on the node instead)
