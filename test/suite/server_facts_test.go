@@ -126,6 +126,34 @@ func TestTheServerKeepsWhatTheGuardsOfWritesRestOn(t *testing.T) {
 	}
 }
 
+// The definitions have the pod spec of the newest Kubernetes, so a Sandbox may ask for a
+// field that an older server does not know. The server answers such an apply with 500.
+func TestAPodFieldThatTheServerDoesNotKnowIsReported(t *testing.T) {
+	t.Parallel()
+	g, w := NewWithT(t), kit.New(t)
+	spec := `{"containers":[{"name":"main","image":"image"}],"evictionResponders":[{"name":"example.com/it","priority":1}]}`
+	err := w.Admin().CoreV1().RESTClient().Patch(types.ApplyYAMLPatchType).AbsPath("/api/v1/namespaces/"+w.Namespace+"/pods/asked").
+		Param("fieldManager", "test").Param("dryRun", "All").
+		Body([]byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"asked"},"spec":` + spec + `}`)).Do(t.Context()).Error()
+	w.Controller()
+	s := world.Sandbox("s")
+	s.Spec.PodTemplate.Spec = runtime.RawExtension{Raw: []byte(spec)}
+	w.Create(s)
+	if err != nil {
+		g.Expect(err.Error()).To(HavePrefix("failed to create typed patch object ("))
+	}
+	w.Await(func(s *world.Snapshot) error {
+		b := s.Sandboxes["s"]
+		switch {
+		case err == nil && s.Pods["s"] == nil:
+			return errors.New("the server knows the field, and there is no pod")
+		case err != nil && (b == nil || !strings.Contains(fmt.Sprint(b.Status.Conditions), "evictionResponders")):
+			return errors.New("the server does not know the field, and the status does not name it")
+		}
+		return nil
+	})
+}
+
 // Kiln compares the resource versions of its four kinds with each other. Releases before
 // 1.35 promise nothing about that, and no release promises it of two kinds.
 func TestAWatchThatHasPassedAWriteOfAnotherKindShowsWhatWasWrittenBefore(t *testing.T) {
