@@ -45,7 +45,7 @@ test-plane:
 
 # What rests on the server: its facts and schemas, edges and the writes of a claim,
 # freshness, take-overs and crashes; in the second line, what the binary and the chart need.
-CORE := TheServerKeeps|ThatTheServerDoesNotKnow|ThatHasPassedAWrite|TheServerAccepts|TestEveryEdge|EveryManagerStays|ManagerLeavesOut|WritesAndNine|IsReadyAfter|IsReplacedWith|NeverGetsAnOlder|ProofIsRead|TestWhatTheIncumbent|MemberOfTheIncumbent|TakeoverThatIsCut|DiesAndTheNext|TwoLeadersAtOnceGiveNoSandbox
+CORE := TheServerKeeps|ARouterFinds|ThatTheServerDoesNotKnow|ThatHasPassedAWrite|TheServerAccepts|TestEveryEdge|EveryManagerStays|ManagerLeavesOut|WritesAndNine|IsReadyAfter|IsReplacedWith|NeverGetsAnOlder|ProofIsRead|TestWhatTheIncumbent|MemberOfTheIncumbent|TakeoverThatIsCut|DiesAndTheNext|TwoLeadersAtOnceGiveNoSandbox
 CORE := $(CORE)|TheLifeOfAController|TestATakeOver|OlderDefinitions|StoryOfARelease|ObjectFitsARealServer|PlainManifests|WhoseAPodIs|NeverGoesFromOne|HaveTheirLevels
 
 .PHONY: oldest
