@@ -23,9 +23,10 @@ import (
 	"github.com/kiln-sandbox/kiln/states"
 )
 
-const migrateUsage = `kiln migrate takes over, at once and object by object, what the agent-sandbox controller left: the
-fields that it owned become Kiln's, and no field changes. The controller does the same by itself, when
-it first needs to, so this command is needed by nobody; it shows beforehand what will happen.
+const migrateUsage = `kiln migrate takes over, at once and object by object, what the agent-sandbox controller left, under
+whatever field manager: the fields that are Kiln's to write become Kiln's, and no field changes. The
+controller does the same by itself, when it first needs to, so this command is needed by nobody; it
+shows beforehand what will happen.
 
 Flags:
   --dry-run                  say what would be done, and do nothing
@@ -177,9 +178,6 @@ func (m *migration) marked(o apply.Regarding) bool {
 
 // gains says who gets what.
 func gains(t apply.Takeover) string {
-	if len(t.Fields) == 0 {
-		return "what " + strings.Join(t.From, " and ") + " owned is nobody's"
-	}
 	var parts []string
 	for _, manager := range slices.Sorted(maps.Keys(t.Fields)) {
 		parts = append(parts, fmt.Sprintf("%d fields to %s", t.Fields[manager], manager))

@@ -70,12 +70,12 @@ func TestTheWayFromOlderDefinitionsAndObjects(t *testing.T) {
 		made, err := world.kiln.Pools("default").Create(world.ctx, pool, metav1.CreateOptions{FieldManager: "kubectl"})
 		g.Expect(err).NotTo(HaveOccurred())
 		made.Status.Selector = "agents.x-k8s.io/warm-pool-sandbox=x"
-		made, err = world.kiln.Pools("default").UpdateStatus(world.ctx, made, metav1.UpdateOptions{FieldManager: "agent-sandbox-controller"})
+		made, err = world.kiln.Pools("default").UpdateStatus(world.ctx, made, metav1.UpdateOptions{FieldManager: "a-fork"}) // a name that nobody has heard of
 		g.Expect(err).NotTo(HaveOccurred())
 
 		said, err := kiln(t, "migrate", "--dry-run")
 		g.Expect(err).NotTo(HaveOccurred(), said)
-		g.Expect(said).To(And(MatchRegexp(`pool default/left: \d+ fields to kiln-pool from agent-sandbox-controller\n`), ContainSubstring("pool:    1, 1 to be taken over\n")))
+		g.Expect(said).To(And(MatchRegexp(`pool default/left: \d+ fields to kiln-pool from a-fork\n`), ContainSubstring("pool:    1, 1 to be taken over\n")))
 		is, err := world.kiln.Pools("default").Get(world.ctx, "left", metav1.GetOptions{})
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(is.ResourceVersion).To(Equal(made.ResourceVersion), "a dry run writes nothing")

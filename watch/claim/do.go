@@ -178,7 +178,11 @@ func (l *Claims) adopt(ctx context.Context, s Snapshot, d states.Decision) (lear
 // refused takes a member off the shelf that the API server does not let the claim
 // have. The pool says so, and the claim asks for another.
 func (l *Claims) refused(s Snapshot, member *agents.Sandbox, why error) {
-	hold := l.Refusals.Add(s.pool.UID, member, apply.Message(why))
+	hold, news := l.Refusals.Add(s.pool.UID, member, apply.Message(why), apply.Cause(why))
+	if news && l.Log != nil {
+		l.Log.Warn("the API server refuses to hand out a member; its pool says so, and claims get others, or sandboxes of their own",
+			"pool", view.KeyOf(s.pool).String(), "sandbox", member.Name, "claim", s.key.String(), "err", why)
+	}
 	if !l.Stores.Sandboxes.Has(member) {
 		l.Refusals.Drop(member.UID) // it ended meanwhile, and nothing else would forget it
 	}
