@@ -87,3 +87,9 @@ func PodIPs(p *corev1.Pod) []string {
 	}
 	return ips
 }
+
+// PodMetadata are the labels and annotations that a sandbox's pod is made with.
+func PodMetadata(b *agents.Sandbox) states.Metadata {
+	m := b.Spec.PodTemplate.ObjectMeta
+	return states.Metadata{Labels: m.Labels, Annotations: m.Annotations}
+}
