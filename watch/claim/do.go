@@ -47,7 +47,7 @@ func (l *Claims) Do(ctx context.Context, s Snapshot, d states.Decision) (learned
 		known, err = l.sync(ctx, s, d)
 	case states.Delete:
 		err = l.delete(ctx, s, d)
-	case states.ReadClaim, states.Retire, states.Label: // not a claim's
+	case states.ReadClaim, states.ReadPod, states.Retire, states.Label: // not a claim's
 	}
 	return known, err
 }
