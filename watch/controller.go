@@ -194,9 +194,7 @@ func (c *Controller) wire(applier *apply.Applier, fresh *claim.Freshness) error 
 	}
 	c.measure(c.pools, metrics, fresh)
 	c.loops = c.newLoops(&claim.Annotations{Stores: s, Writer: a, Metrics: metrics, Now: o.Now})
-	if err := c.measured(); err != nil {
-		return err
-	}
+	c.measured()
 	return c.listen()
 }
 

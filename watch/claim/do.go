@@ -63,6 +63,9 @@ func (l *Claims) report(ctx context.Context, s Snapshot, why states.Reason) (lea
 	} else {
 		known.reported = why
 	}
+	if err == nil {
+		l.Metrics.ready(s.claim, got, s.sandbox)
+	}
 	return known, l.Stores.Claims.Settle(ctx, s.claim, got, err)
 }
 
@@ -257,6 +260,7 @@ func (l *Claims) move(ctx context.Context, s Snapshot, d states.Decision) (learn
 	if err != nil {
 		return known, l.Stores.Claims.Settle(ctx, s.claim, got, err)
 	}
+	l.Metrics.ready(s.claim, got, s.sandbox)
 	err = l.Stores.Claims.Put(got)
 	known.reported = states.ReasonHolds
 	if d.Reason == s.problem.Reason {
