@@ -149,7 +149,7 @@ func (l *Claims) adopt(ctx context.Context, s Snapshot, d states.Decision) (lear
 	if ok {
 		// A member of an older template may have other labels than the newest.
 		added, err := apply.ClaimMetadataOf(of, l.labelDomains())
-		if more := s.claim.Spec.AdditionalPodMetadata; err != nil && !(states.Metadata{Labels: more.Labels, Annotations: more.Annotations}).Fits(view.PodMetadata(member)) {
+		if err != nil && !view.AddedMetadata(s.claim).Fits(view.PodMetadata(member)) {
 			l.Shelves.Sync(s.offer.Member) // one of them has changed since the shelf gave it, and gives another
 			l.Shelves.GiveBack(s.key)
 			return known, nil

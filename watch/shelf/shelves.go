@@ -86,8 +86,7 @@ func (s *Shelves) Take(pool *ext.SandboxWarmPool, claim *ext.SandboxClaim, now t
 	}
 	s.visits[here.Key] = here
 	shelf := s.of(pool.UID)
-	adds := claim.Spec.AdditionalPodMetadata
-	entry, offer := shelf.TakeFitting(here.borrower, states.Metadata{Labels: adds.Labels, Annotations: adds.Annotations}, now)
+	entry, offer := shelf.TakeFitting(here.borrower, view.AddedMetadata(claim), now)
 	s.tell(shelf, claim.Namespace, nil)
 	since, still := shelf.Waiting(here.borrower)
 	return Offer{offer, view.Key{Namespace: claim.Namespace, Name: entry.Name}, since, still}
