@@ -64,6 +64,9 @@ func New(cfg *rest.Config, opts Options) (*Applier, error) {
 	return a, nil
 }
 
+// Quiet reports whether at most one claim is being served at this moment.
+func (a *Applier) Quiet() bool { return a.gate.quiet() }
+
 // Drain refuses the writes that nobody waits for, from now on and those that have
 // not begun: refills and what trails. Whoever works next makes them.
 func (a *Applier) Drain() { a.gate.drain() }

@@ -19,27 +19,34 @@ import (
 // for. Nothing of ours reads the sandbox's name there: the truth is the sandbox's
 // owner.
 //
-// The times are those of the claim's status. A claim that was served before its
-// status had times keeps what it says of them, and nobody knows when it was ready.
-func claimAnnotationsConfig(claim *ext.SandboxClaim, sandbox string, firstObserved time.Time) *extac.SandboxClaimApplyConfiguration {
-	observed, ready := claim.Annotations[AnnotationFirstObserved], claim.Annotations[AnnotationFirstReady]
-	if at := claim.Status.Startup.ControllerObservedTime; at != nil {
-		observed = at.UTC().Format(time.RFC3339Nano)
-	} else if observed == "" {
-		observed = firstObserved.UTC().Format(time.RFC3339Nano)
-	}
-	if at := claim.Status.Startup.FirstReadyTime; at != nil {
-		ready = at.UTC().Format(time.RFC3339Nano)
-	} else if ready == "" {
-		ready = firstReadyUnknown
-	}
+// The times are those of the claim's status, or of the one that is written next. A claim
+// that was served before its status had times keeps what it says of them, and nobody
+// knows when it was ready.
+func claimAnnotationsConfig(claim *ext.SandboxClaim, sandbox string, next ext.StartupStatus) *extac.SandboxClaimApplyConfiguration {
+	is, said := claim.Status.Startup, claim.Annotations
 	return extac.SandboxClaim(claim.Name, claim.Namespace).WithUID(claim.UID).WithAnnotations(map[string]string{
-		AnnotationSandboxName: sandbox, AnnotationFirstObserved: observed, AnnotationFirstReady: ready,
+		AnnotationSandboxName:   sandbox,
+		AnnotationFirstObserved: startupTime(is.ControllerObservedTime, said[AnnotationFirstObserved], next.ControllerObservedTime),
+		AnnotationFirstReady:    startupTime(is.FirstReadyTime, said[AnnotationFirstReady], next.FirstReadyTime),
 	})
 }
 
-// firstReadyUnknown is the time of a claim that was ready before anybody noted it.
-const firstReadyUnknown = "unknown"
+// startupTime is a time of a claim's startup as an annotation says it: that of the
+// status, or else what the annotation says already, or else that of the next status.
+func startupTime(is *metav1.MicroTime, said string, next *metav1.MicroTime) string {
+	switch {
+	case is != nil:
+		return is.UTC().Format(time.RFC3339Nano)
+	case said != "":
+		return said
+	case next != nil:
+		return next.UTC().Format(time.RFC3339Nano)
+	}
+	return unknownTime
+}
+
+// unknownTime is the time of a claim that was ready before anybody noted it.
+const unknownTime = "unknown"
 
 // ClaimMisannotated reports whether a claim's annotations are not those of a claim
 // that holds a sandbox.
@@ -47,12 +54,7 @@ func ClaimMisannotated(claim *ext.SandboxClaim, sandbox string) bool {
 	if claim.Annotations[AnnotationFirstObserved] == "" || claim.Annotations[AnnotationFirstReady] == "" {
 		return true
 	}
-	for k, v := range claimAnnotationsConfig(claim, sandbox, time.Time{}).Annotations {
-		if claim.Annotations[k] != v {
-			return true
-		}
-	}
-	return false
+	return lacks(claim.Annotations, claimAnnotationsConfig(claim, sandbox, ext.StartupStatus{}).Annotations)
 }
 
 func claimStatusConfig(claim *ext.SandboxClaim, want ext.SandboxClaimStatus) *extac.SandboxClaimApplyConfiguration {
@@ -76,16 +78,29 @@ func claimStatusConfig(claim *ext.SandboxClaim, want ext.SandboxClaimStatus) *ex
 		WithResourceVersion(claim.ResourceVersion).WithStatus(status)
 }
 
-// AnnotateClaim writes on a claim which sandbox it gets and when it was first
-// observed.
-func (a *Applier) AnnotateClaim(ctx context.Context, claim *ext.SandboxClaim, sandbox string, firstObserved time.Time) (*ext.SandboxClaim, error) {
+// A ClaimAnnotations is what a claim is annotated with.
+type ClaimAnnotations struct {
+	// Sandbox is the name of the sandbox that the claim holds.
+	Sandbox string
+	// Startup are the times of the status, as far as that does not say them yet.
+	Startup ext.StartupStatus
+	// Urgent: the claim is told when its annotations are written.
+	Urgent bool
+}
+
+// AnnotateClaim writes on a claim which sandbox it gets, and when it was first observed
+// and first ready.
+func (a *Applier) AnnotateClaim(ctx context.Context, claim *ext.SandboxClaim, of ClaimAnnotations) (*ext.SandboxClaim, error) {
 	w := write{urgency: urgency{class: classTrail}, manager: states.ClaimManager, kind: "claim", edge: "annotate", key: keyOf(claim), pool: claim.Spec.WarmPoolRef.Name}
-	if !ClaimMisannotated(claim, sandbox) {
+	if of.Urgent {
+		w.class = classHand
+	}
+	if !ClaimMisannotated(claim, of.Sandbox) {
 		a.skip(w)
 		return claim, nil
 	}
 	return send(ctx, a, w, func(ctx context.Context, c *client.Connection) (*ext.SandboxClaim, error) {
-		return c.Kiln.Claims(claim.Namespace).Apply(ctx, claimAnnotationsConfig(claim, sandbox, firstObserved), w.options())
+		return c.Kiln.Claims(claim.Namespace).Apply(ctx, claimAnnotationsConfig(claim, of.Sandbox, of.Startup), w.options())
 	})
 }
 

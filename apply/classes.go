@@ -18,11 +18,11 @@ type class uint8
 const (
 	// classTell tells a claim of what it has: its status is written.
 	classTell class = iota
+	// classHand makes a pod its claim's, which is told next.
+	classHand
 	// classTake takes or makes a sandbox for a claim.
 	classTake
-	// classHand has the pod follow what its claim was told.
-	classHand
-	// classWarm refills pools.
+	// classWarm refills pools, and keeps pods in line that no claim waits for.
 	classWarm
 	// classTrail is what nobody waits for.
 	classTrail
@@ -30,13 +30,13 @@ const (
 )
 
 // String is the class's name in logs and metrics.
-func (c class) String() string { return [...]string{"tell", "take", "hand", "warm", "trail"}[c] }
+func (c class) String() string { return [...]string{"tell", "hand", "take", "warm", "trail"}[c] }
 
 // podClass is the class of each move of a pod.
 var podClass = map[states.Event]class{
 	states.EventHanded:   classHand,
-	states.EventReserved: classHand,
-	states.EventReleased: classHand,
+	states.EventReserved: classWarm,
+	states.EventReleased: classWarm,
 	states.EventWarmed:   classWarm,
 	states.EventCooled:   classWarm,
 	states.EventRetired:  classTrail,
@@ -69,11 +69,11 @@ type width struct{ most, least int }
 type widths [classes]width
 
 // startWidths are small: the server's cores are few, and more writes in flight
-// only wait longer. Hand, warm and trail make room for the claims of a burst.
+// only wait longer. Warm and trail make room for the claims of a burst.
 var startWidths = widths{
 	classTell:  {most: 16, least: 16},
+	classHand:  {most: 16, least: 16},
 	classTake:  {most: 12, least: 12},
-	classHand:  {most: 8, least: 2},
 	classWarm:  {most: 12, least: 1},
 	classTrail: {most: 4, least: 1},
 }
@@ -251,6 +251,19 @@ func (g *gate) open(c class) bool {
 		}
 	}
 	return g.lines[c].busy < places
+}
+
+// quiet reports whether at most one claim is being served: no write that another one
+// waits for is under way or waits for its place.
+func (g *gate) quiet() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for c := range classWarm {
+		if g.lines[c].busy > 0 || len(g.lines[c].order) > 0 {
+			return false
+		}
+	}
+	return g.untold <= 1
 }
 
 // owe counts a claim that is to be told, or one fewer.

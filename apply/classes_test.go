@@ -308,7 +308,7 @@ func TestEveryClassHasANameAndPlacesThatNeverClose(t *testing.T) {
 		g.Expect(startWidths[c].least).To(BeNumerically(">", 0), c.String())
 		g.Expect(startWidths[c].most).To(BeNumerically(">=", startWidths[c].least), c.String())
 	}
-	g.Expect(names).To(Equal([]string{"tell", "take", "hand", "warm", "trail"}))
+	g.Expect(names).To(Equal([]string{"tell", "hand", "take", "warm", "trail"}))
 }
 
 func TestAWriteThatGivesUpWaitingLeavesItsPlaceToTheNext(t *testing.T) {

@@ -32,7 +32,7 @@ func bodies(t testing.TB) []body {
 		{"1 the sandbox is adopted", 120, func() any { return adoptConfig(of) }},
 		{"2 the claim is told", 40, func() any { return claimStatusConfig(claim, claim.Status) }},
 		{"3 the pod is bound", 110, func() any { return a.stateConfig(move, states.Bound) }},
-		{"4 the claim is annotated", 24, func() any { return claimAnnotationsConfig(claim, "warm-x", noon) }},
+		{"4 the claim is annotated", 24, func() any { return claimAnnotationsConfig(claim, "warm-x", seenAt(noon)) }},
 		{"6 a member is made", 92, func() any { return memberConfig(aPool(), "warm-x", blueprint) }},
 		{"6 a member's pod is made", 110, func() any { c, _ := podConfig(member); return c }},
 	}

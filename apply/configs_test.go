@@ -158,7 +158,7 @@ func everyConfiguration(t *testing.T) []configuration {
 		})},
 		{"pod-member", states.PodManager, "pod", created},
 		{"pod-users", states.PodManager, "pod", users},
-		{"claim-annotations", states.ClaimManager, "claim", claimAnnotationsConfig(claim, "warm-x", noon)},
+		{"claim-annotations", states.ClaimManager, "claim", claimAnnotationsConfig(claim, "warm-x", seenAt(noon))},
 		{"claim-status-refused", states.ClaimManager, "claimstatus", claimStatusConfig(claim, refusal(&ext.SandboxClaim{}, member))},
 		{"claim-status", states.ClaimManager, "claimstatus", claimStatusConfig(claim, claim.Status)},
 		{"pool-status", states.PoolManager, "poolstatus", poolStatusConfig(aPool(), ext.SandboxWarmPoolStatus{
@@ -403,4 +403,9 @@ func TestAnEventsNameFitsHoweverLongTheObjectsIs(t *testing.T) {
 	claim.Name = strings.Repeat("n", 253)
 	e := (&Applier{opts: Options{Component: "kiln"}}).event(claim, EventBody{Type: corev1.EventTypeNormal})
 	NewWithT(t).Expect(len(e.Name)).To(BeNumerically("<=", 253))
+}
+
+// seenAt is a startup whose controller first saw its claim at a time.
+func seenAt(t time.Time) ext.StartupStatus {
+	return ext.StartupStatus{ControllerObservedTime: &metav1.MicroTime{Time: t}}
 }

@@ -48,12 +48,13 @@
 //	class  writes                                            why
 //	tell   MoveClaim; of what a claim waits for MovePod:     a claim that has begun is finished before the
 //	       warmed, and the ReportSandbox that says Ready     next one begins
+//	hand   MovePod: handed; AnnotateClaim beside it          the claim is told next
 //	take   Adopt, CreateOwn, RefuseSandbox, ReportClaim;     a claim waits for it, or its worker does: that
 //	       CreatePod, ReportSandbox and all that a claim's   one never waits behind a less urgent class
 //	       sandbox owns
-//	hand   MovePod: handed, reserved, released; SyncPod      selectors and routers read the pod's labels
-//	warm   CreateMember; MovePod: warmed, cooled; CreatePod, the next claims need it
-//	       ReportSandbox and what other sandboxes own
+//	warm   CreateMember; MovePod: warmed, cooled, reserved,  the next claims need it
+//	       released; SyncPod, CreatePod, ReportSandbox and
+//	       what other sandboxes own
 //	trail  AnnotateClaim, LabelTemplate, ReportPool, Retire, nobody waits for it
 //	       DeleteSandbox, DeleteService, Event;
 //	       MovePod: retired

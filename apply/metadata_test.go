@@ -123,7 +123,7 @@ func TestWhatAUserWritesInAPodTemplateReachesTheRunningPod(t *testing.T) {
 			g.Expect(unreserved(c.pod.Annotations)).To(Equal(unreserved(row.isNotes)))
 			g.Expect(c.pod.Annotations[AnnotationLabels]).To(Equal(row.labels))
 			g.Expect(c.pod.Annotations[AnnotationAnnotations]).To(Equal(row.annotations))
-			g.Expect(only(c.pod.Labels, append(birthLabels, LabelClaimUID, LabelPool, LabelAdoptable))).To(Equal(keys{
+			g.Expect(only(c.pod.Labels, append(birthLabels, LabelClaimUID, LabelAdoptable))).To(Equal(keys{
 				LabelState: "bound", LabelNameHash: Hash("mine"),
 			}))
 			g.Expect(c.pod.Annotations).NotTo(HaveKey(AnnotationPoolUID))

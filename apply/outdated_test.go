@@ -12,11 +12,11 @@ func TestAWriteWhoseReasonIsOverWhenItsPlaceComesIsNotSent(t *testing.T) {
 	g, s := NewWithT(t), aServer(t)
 	claim, asked := aClaim(), 0
 	over := func() bool { asked++; return false }
-	_, err := s.applier.AnnotateClaim(While(t.Context(), over), claim, "x", noon)
+	_, err := s.applier.AnnotateClaim(While(t.Context(), over), claim, ClaimAnnotations{Sandbox: "x"})
 	g.Expect(err).To(And(MatchError(ErrLost), MatchError(ErrOutdated), MatchError(ContainSubstring("claim ns/a: annotate"))))
 	g.Expect(s.sent()).To(BeZero())
 	g.Expect(s.labels(t, "kiln_writes_total")).To(HaveKeyWithValue("result", "skipped"))
-	_, err = s.applier.AnnotateClaim(While(t.Context(), func() bool { return true }), claim, "x", noon)
+	_, err = s.applier.AnnotateClaim(While(t.Context(), func() bool { return true }), claim, ClaimAnnotations{Sandbox: "x"})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(s.sent()).To(Equal(1))
 	g.Expect(asked).To(Equal(1))

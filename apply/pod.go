@@ -30,6 +30,12 @@ func PodSpec(s *agents.Sandbox) (*corev1ac.PodSpecApplyConfiguration, error) {
 	return spec, nil
 }
 
+// startingMember is the value of the pool's label that a member's pod is born with, so
+// that no router takes it for somebody's. It is not yet the pool's hash: kiln-state
+// could not remove a label whose value kiln-pod has written too, and a value of its own
+// makes the label kiln-state's alone with the first move.
+const startingMember = "starting"
+
 // podConfig is a new pod of a sandbox. From its first move on its state belongs to
 // kiln-state.
 func podConfig(s *agents.Sandbox) (*corev1ac.PodApplyConfiguration, error) {
@@ -41,6 +47,7 @@ func podConfig(s *agents.Sandbox) (*corev1ac.PodApplyConfiguration, error) {
 	labels[LabelState] = string(states.Pod.Initial)
 	if owner := OwnerOf(s); owner.Kind == states.OwnerPool { // a pod that outlives its sandbox still says whose member it was
 		annotations[AnnotationPoolUID] = owner.UID
+		labels[LabelPool] = startingMember
 	}
 	return corev1ac.Pod(s.Name, s.Namespace).WithResourceVersion(mustNotExist).
 		WithLabels(labels).WithAnnotations(annotations).
@@ -76,6 +83,7 @@ func adoptedPodConfig(s *agents.Sandbox, pod *corev1.Pod) (*corev1ac.PodApplyCon
 			return nil, err
 		}
 		delete(config.Labels, LabelState)
+		delete(config.Labels, LabelPool)
 	}
 	return config.WithUID(pod.UID).WithResourceVersion(pod.ResourceVersion).
 		WithLabels(map[string]string{LabelNameHash: Hash(s.Name)}).
@@ -163,7 +171,7 @@ func (a *Applier) MovePod(ctx context.Context, m PodMove) (*corev1.Pod, error) {
 // stays in.
 func (a *Applier) SyncPod(ctx context.Context, m PodMove, is states.State) (*corev1.Pod, error) {
 	config := a.stateConfig(m, is).WithResourceVersion(m.Pod.ResourceVersion)
-	w := write{urgency: urgency{class: classHand}, manager: states.StateManager, kind: "pod", edge: "sync", key: keyOf(m.Pod), pool: PoolOf(m.Sandbox), seen: m.Pod.ResourceVersion}
+	w := write{urgency: urgency{class: classWarm}, manager: states.StateManager, kind: "pod", edge: "sync", key: keyOf(m.Pod), pool: PoolOf(m.Sandbox), seen: m.Pod.ResourceVersion}
 	return send(ctx, a, w, func(ctx context.Context, c *client.Connection) (*corev1.Pod, error) {
 		return c.Core.CoreV1().Pods(m.Pod.Namespace).Apply(ctx, config, w.options())
 	})

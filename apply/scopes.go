@@ -39,7 +39,7 @@ const (
 // The labels and annotations of ours that a pod is born with and that are kept in
 // line from then on.
 var (
-	birthLabels      = []string{LabelState, LabelNameHash, LabelTemplate}
+	birthLabels      = []string{LabelState, LabelPool, LabelNameHash, LabelTemplate}
 	birthAnnotations = []string{AnnotationLabels, AnnotationAnnotations}
 )
 
@@ -54,7 +54,7 @@ var Scopes = []Scope{
 		keys("metadata.annotations", AnnotationPoolUID), at("metadata.ownerReferences"), at("spec"),
 	), fields(keys("metadata.labels", birthLabels...), keys("metadata.annotations", birthAnnotations...)), birthKeys},
 	{states.StateManager, "pod", fields(
-		keys("metadata.labels", LabelClaimUID, LabelPool, LabelCreatedBy), keys("metadata.labels", birthLabels...),
+		keys("metadata.labels", LabelClaimUID, LabelCreatedBy), keys("metadata.labels", birthLabels...),
 		keys("metadata.annotations", AnnotationSafeToEvict, annotationRestated), keys("metadata.annotations", birthAnnotations...),
 	), nil, laterKeys},
 	{states.PodManager, "service", fields(

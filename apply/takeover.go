@@ -178,16 +178,19 @@ func divide(o metav1.Object, e metav1.ManagedFieldsEntry, marked bool) (parts ma
 	return parts, rest
 }
 
-// safeToEvict is the mark of free pool members.
-var safeToEvict = keys("metadata.annotations", AnnotationSafeToEvict)[0]
+// safeToEvict is the mark of free pool members, and poolLabel their label.
+var (
+	safeToEvict = keys("metadata.annotations", AnnotationSafeToEvict)[0]
+	poolLabel   = keys("metadata.labels", LabelPool)[0]
+)
 
 // heir is the manager in whose scope a field is. What an object is born with is the
 // manager's who would have made it, and so are the keys that a user chose, if they came
-// from the template.
+// from the template. The pool's label is kiln-state's: that removes it.
 func (all inheritance) heir(o metav1.Object, p fieldpath.Path, marked bool) (states.Manager, bool) {
 	authors := marked && p.Equals(safeToEvict)
 	for _, in := range []func(Scope) bool{
-		func(s Scope) bool { return s.once != nil && holds(s.once, p) },
+		func(s Scope) bool { return s.once != nil && holds(s.once, p) && !p.Equals(poolLabel) },
 		func(s Scope) bool { return !authors && holds(s.own, p) },
 		func(s Scope) bool { return s.keys != noKeys && isUserKey(p) && (authors || propagated(o, p)) },
 	} {

@@ -39,12 +39,13 @@ var Pod = Chart{
 		{Ready, EventCooled, Warming, StateManager, "lost readiness while in the pool"},
 		{Warming, EventRetired, Stale, StateManager, "its sandbox was retired"},
 		{Ready, EventRetired, Stale, StateManager, "its sandbox was retired"},
-		{Warming, EventReserved, Binding, StateManager, "its sandbox was adopted, and the adoption ended without telling the claim"},
-		{Ready, EventReserved, Binding, StateManager, "its sandbox was adopted, and the adoption ended without telling the claim"},
-		{Warming, EventHanded, Bound, StateManager, "it is Ready, and its claim's status says bound or a user made it"},
-		{Ready, EventHanded, Bound, StateManager, "its claim's status says bound"},
-		{Binding, EventHanded, Bound, StateManager, "its claim's status says bound"},
+		{Warming, EventReserved, Binding, StateManager, "its sandbox was adopted, and the claim's step ended before the hand-over"},
+		{Ready, EventReserved, Binding, StateManager, "its sandbox was adopted, and the claim's step ended before the hand-over"},
+		{Warming, EventHanded, Bound, StateManager, "its claim adopted its sandbox and is told next, or it is Ready in a sandbox that was made for its claim or by a user"},
+		{Ready, EventHanded, Bound, StateManager, "its claim adopted its sandbox and is told next"},
+		{Binding, EventHanded, Bound, StateManager, "its claim adopted its sandbox and is told next"},
 		{Binding, EventReleased, Stale, StateManager, "the claim vanished, refused it, or was told of another"},
+		{Bound, EventReleased, Stale, StateManager, "the claim vanishes before it was told, refused it, or was told of another"},
 	},
 }
 

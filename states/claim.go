@@ -53,6 +53,10 @@ type ClaimFacts struct {
 	// Outdated: what it holds and was not told of is not of the template as it is
 	// known. It may have been when it was taken.
 	Outdated bool
+	// Handover is how far the pod of the warm sandbox that it holds has come.
+	Handover Handover
+	// Quiet: nobody else is being served at this moment.
+	Quiet bool
 	// Refused: the API server refuses the pod of its own sandbox, which never had
 	// one, and pool and template would make another sandbox by now.
 	Refused bool
@@ -210,16 +214,35 @@ func (f ClaimFacts) fresh(then Decision) Decision {
 	return act(ProveFresh, ReasonFreshnessUnknown)
 }
 
-// confirm tells a claim of the warm sandbox it has taken. For a strict claim that
-// needs the proof of freshness, which was asked for beside the adoption. A sandbox
-// that turns out to be outdated is refused on the claim first, and only then
-// retired: two leaders, or one and a lost answer, cannot both write the claim's
-// status, so the claim is told of it or has refused it and never both.
+// confirm hands the pod of the warm sandbox that a claim has taken over to it, and then
+// tells the claim: when the claim is Ready, routers and selectors find its pod. For a
+// strict claim both need the proof of freshness, which was asked for beside the
+// adoption. A sandbox that turns out to be outdated is refused on the claim first, and
+// only then retired: two leaders, or one and a lost answer, cannot both write the
+// claim's status, so the claim is told of it or has refused it and never both.
 func (f ClaimFacts) confirm() Decision {
-	if f.Strict && f.Outdated {
+	switch {
+	case f.Strict && f.Outdated:
 		return f.fresh(act(Refuse, ReasonOutdated))
+	case f.Problem == ReasonHandoverRefused:
+		return f.complain()
+	case f.Handover == HandoverDue:
+		return f.fresh(f.handOver())
+	case f.Handover == HandoverLacksPod:
+		return act(Wait, ReasonPodMissing) // its sandbox will say so, which wakes the claim
 	}
 	return f.fresh(f.bind(ReasonAdopted))
+}
+
+// handOver makes the pod the claim's. Beside it the claim is annotated if that slows
+// nobody down: who reads the annotations when the claim is Ready finds them.
+func (f ClaimFacts) handOver() Decision {
+	d := move(EventHanded, ReasonAdopted)
+	d.About.Part = PartPod
+	if f.Quiet && f.Misannotated {
+		d.About.Beside = Annotate
+	}
+	return d
 }
 
 // lags is what a claim does while the API server has something that the watch does

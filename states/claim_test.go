@@ -45,6 +45,9 @@ func eachClaim(test func(f ClaimFacts)) {
 										f.Problem = ReasonCreateRefused
 									}
 									reported(f, test)
+									if w.waited == 0 {
+										handingOver(f, test)
+									}
 									if w.waited == 0 && !f.Misannotated { // strictness has nothing to do with waiting, nor with annotations
 										strictly(f, test)
 										livingOrNot(f, test)
@@ -80,6 +83,21 @@ func strictly(f ClaimFacts, test func(ClaimFacts)) {
 	}
 }
 
+// handingOver calls test with every value of the facts of a hand-over, if there is one.
+func handingOver(f ClaimFacts, test func(ClaimFacts)) {
+	if f.Holds != HoldsWarm {
+		return
+	}
+	for _, f.Handover = range Handovers {
+		for _, f.Quiet = range []bool{false, true} {
+			reported(f, test)
+			strictly(f, test)
+		}
+	}
+	f.Problem = ReasonHandoverRefused
+	reported(f, test)
+}
+
 // livingOrNot calls test with every value of the facts of a claim's end, and of the
 // sandbox it holds.
 func livingOrNot(f ClaimFacts, test func(ClaimFacts)) {
@@ -105,7 +123,7 @@ func TestEveryClaimIsDecided(t *testing.T) {
 	eachClaim(func(f ClaimFacts) {
 		d := StepClaim(f)
 		once(t, incomplete(d) == "", f, d)
-		if d.Act != Move {
+		if d.Act != Move || d.About.Part == PartPod {
 			return
 		}
 		pair := [2]string{string(f.State), string(d.About.Event)}
@@ -132,7 +150,7 @@ func (f ClaimFacts) inLine() bool { return f.asks() && f.Offer == OfferInLine &&
 
 // unreported are the reasons for which a claim's step ends without a word in its
 // status: there is none to write, or it will be over soon, or it never changes.
-var unreported = []Reason{ReasonGone, ReasonTerminating, ReasonStale, ReasonWatchBehind}
+var unreported = []Reason{ReasonGone, ReasonTerminating, ReasonStale, ReasonWatchBehind, ReasonPodMissing}
 
 func TestWhatNoClaimEverDoes(t *testing.T) {
 	never := map[string]func(f ClaimFacts, d Decision) bool{
@@ -190,6 +208,19 @@ func TestWhatNoClaimEverDoes(t *testing.T) {
 		"a strict claim is told only of what is proven to be current, once it was taken from a pool": func(f ClaimFacts, d Decision) bool {
 			fresh := f.Freshness == FreshnessProven && !f.Outdated
 			return d.About.Event != EventBound || !f.Strict || f.Named || f.Holds != HoldsWarm || f.State != Binding || fresh
+		},
+		"a claim is told of what it took from a pool only when the pod is its own": func(f ClaimFacts, d Decision) bool {
+			return d.About.Event != EventBound || f.Named || f.Holds != HoldsWarm || f.State != Binding || f.Handover == HandoverDone
+		},
+		"a pod is handed over only to a claim that took its sandbox and was told of none, and only once": func(f ClaimFacts, d Decision) bool {
+			return d.About.Event != EventHanded || d.About.Part == PartPod && f.Holds == HoldsWarm && !f.Named && f.State == Binding && f.Handover == HandoverDue
+		},
+		"a strict claim's pod is handed over only when its sandbox is proven to be current": func(f ClaimFacts, d Decision) bool {
+			fresh := f.Freshness == FreshnessProven && !f.Outdated
+			return d.About.Event != EventHanded || !f.Strict || fresh
+		},
+		"a claim is annotated beside the hand-over if nobody else is being served, and only then": func(f ClaimFacts, d Decision) bool {
+			return d.About.Event != EventHanded || (d.About.Beside == Annotate) == (f.Quiet && f.Misannotated)
 		},
 		"a sandbox is refused only when it is proven to be outdated, and the claim was told nothing": func(f ClaimFacts, d Decision) bool {
 			old := f.Strict && f.Freshness == FreshnessProven && f.Outdated
@@ -358,6 +389,8 @@ func (f ClaimFacts) living(l Lifetime) ClaimFacts   { f.Lifetime = l; return f }
 func (f ClaimFacts) mislabelled() ClaimFacts        { f.Mislabelled = true; return f }
 func (f ClaimFacts) strict(is Freshness) ClaimFacts { f.Strict, f.Freshness = true, is; return f }
 func (f ClaimFacts) outdated() ClaimFacts           { f.Outdated = true; return f }
+func (f ClaimFacts) handing(h Handover) ClaimFacts  { f.Handover = h; return f }
+func (f ClaimFacts) alone() ClaimFacts              { f.Quiet = true; return f }
 
 // over is the lifetime of a claim that stays as a record.
 var over = Lifetime{Ends: true}
@@ -370,17 +403,24 @@ func TestStepClaim(t *testing.T) {
 	bound := served().at(Bound).naming(PresenceUnseen).holding(HoldsWarm)
 	warming := served().at(Warming).naming(PresenceUnseen)
 	for _, row := range []struct {
-		name  string
-		facts ClaimFacts
-		act   Act
-		event Event
-		part  Part
-		why   Reason
-		after time.Duration
+		name   string
+		facts  ClaimFacts
+		act    Act
+		event  Event
+		part   Part
+		beside Act
+		why    Reason
+		after  time.Duration
 	}{
 		{name: "a claim that has nothing asks the shelf", facts: served(), act: AskShelf, why: ReasonNoSandbox},
 		{name: "a claim takes the warm sandbox it is offered", facts: served().offered(OfferTaken), act: Adopt, why: ReasonWarmFree},
-		{name: "a claim that took a warm sandbox is bound", facts: served().holding(HoldsWarm), act: Move, event: EventBound, why: ReasonAdopted},
+		{name: "a claim that took a warm sandbox gets its pod", facts: served().holding(HoldsWarm).handing(HandoverDue), act: Move, event: EventHanded, part: PartPod, why: ReasonAdopted},
+		{name: "a claim whose pod is its own is bound", facts: served().holding(HoldsWarm), act: Move, event: EventBound, why: ReasonAdopted},
+		{name: "a claim whose pod vanished in this moment waits until its sandbox says so", facts: served().holding(HoldsWarm).handing(HandoverLacksPod), act: Wait, why: ReasonPodMissing},
+		{name: "a claim that is served alone is annotated beside the hand-over", facts: served().holding(HoldsWarm).handing(HandoverDue).misannotated().alone(), act: Move, event: EventHanded, part: PartPod, beside: Annotate, why: ReasonAdopted},
+		{name: "a claim that is not served alone is annotated later", facts: served().holding(HoldsWarm).handing(HandoverDue).misannotated(), act: Move, event: EventHanded, part: PartPod, why: ReasonAdopted},
+		{name: "a claim that may not have its pod says so", facts: served().holding(HoldsWarm).handing(HandoverDue).troubled(ReasonHandoverRefused), act: Report, why: ReasonHandoverRefused},
+		{name: "a claim that said so tries again", facts: served().holding(HoldsWarm).handing(HandoverDue).troubled(ReasonHandoverRefused).said(ReasonHandoverRefused), act: Retry, why: ReasonHandoverRefused},
 		{name: "a claim that another controller named a warm sandbox is bound", facts: served().naming(PresenceUnseen).holding(HoldsWarm), act: Move, event: EventBound, why: ReasonAdopted},
 		{name: "a bound claim has its status follow its sandbox", facts: bound, act: Report, why: ReasonHolds},
 		{name: "a bound claim whose status follows rests", facts: bound.said(ReasonHolds), why: ReasonHolds},
@@ -420,6 +460,8 @@ func TestStepClaim(t *testing.T) {
 		{name: "a claim whose template does not exist says so", facts: served().from(PresenceMissing).offered(OfferEmpty), act: Report, why: ReasonTemplateMissing},
 		{name: "a claim takes what is warm although the template is gone", facts: served().from(PresenceMissing).offered(OfferTaken), act: Adopt, why: ReasonWarmFree},
 		{name: "a strict claim takes nothing while the watch is behind", facts: served().strict(FreshnessBehind).offered(OfferTaken), act: Wait, why: ReasonWatchBehind},
+		{name: "a strict claim does not get the pod of what it took before that is proven", facts: served().strict(FreshnessUnknown).holding(HoldsWarm).handing(HandoverDue), act: ProveFresh, why: ReasonFreshnessUnknown},
+		{name: "a strict claim does not get the pod of what is proven to be outdated", facts: served().strict(FreshnessProven).holding(HoldsWarm).handing(HandoverDue).outdated(), act: Refuse, why: ReasonOutdated},
 		{name: "a strict claim is not told of what it took before that is proven", facts: served().strict(FreshnessUnknown).holding(HoldsWarm), act: ProveFresh, why: ReasonFreshnessUnknown},
 		{name: "a strict claim is not told of what it took while the watch is behind", facts: served().strict(FreshnessBehind).holding(HoldsWarm).outdated(), act: Wait, why: ReasonWatchBehind},
 		{name: "a strict claim is told of what it took once that is proven", facts: served().strict(FreshnessProven).holding(HoldsWarm), act: Move, event: EventBound, why: ReasonAdopted},
@@ -462,7 +504,7 @@ func TestStepClaim(t *testing.T) {
 			g := NewWithT(t)
 			d := StepClaim(row.facts)
 			judged(g, Claim, row.facts.State, d, row.facts)
-			g.Expect(d).To(Equal(Decision{Act: row.act, About: About{Event: row.event, Part: row.part}, After: row.after, Reason: row.why}))
+			g.Expect(d).To(Equal(Decision{Act: row.act, About: About{Event: row.event, Part: row.part, Beside: row.beside}, After: row.after, Reason: row.why}))
 		})
 	}
 	t.Run("a strict claim takes what is warm and proves the freshness beside that", func(t *testing.T) {

@@ -24,11 +24,11 @@ func (d Decision) Ends() bool { return d.Act == Rest || d.Act == Wait || d.Act =
 type About struct {
 	// Event is the edge that a Move writes.
 	Event Event
-	// Part is which of the objects that belong to the key a Create, Sync or Delete
-	// is about.
+	// Part is which of the objects that belong to the key a Move, Create, Sync or
+	// Delete is about. A Move of the object of the key itself says PartSelf.
 	Part Part
-	// Beside is an act to carry out at the same time: the proof of freshness that
-	// an adoption must not wait for.
+	// Beside is an act to carry out at the same time: the proof of freshness that an
+	// adoption must not wait for, or the annotations of a claim beside the hand-over.
 	Beside Act
 	// Plan is what a pool creates or retires.
 	Plan *PoolPlan

@@ -16,7 +16,7 @@ import (
 var asking = []Act{AskShelf, ReadPool, ReadTemplate, ReadSandbox, ReadClaim, ProveFresh}
 
 // worthWaiting are the reasons for which a step keeps what it has begun.
-var worthWaiting = []Reason{ReasonInLine, ReasonWatchBehind, ReasonAdopting, ReasonUnprotected}
+var worthWaiting = []Reason{ReasonInLine, ReasonWatchBehind, ReasonAdopting, ReasonUnprotected, ReasonPodMissing}
 
 // incomplete says what a decision lacks, or has too much; it is empty if nothing.
 func incomplete(d Decision) string {
@@ -29,17 +29,17 @@ func incomplete(d Decision) string {
 		return "it looks again later, and has something to do now"
 	case (d.Act == Move) != (d.About.Event != ""):
 		return "a move names its edge, and nothing else does"
-	case d.About.Beside != Rest && (d.Act != Adopt || d.About.Beside != ProveFresh):
-		return "beside an adoption the freshness is proven, and nothing else is done beside anything"
-	case d.About.Part != PartSelf && d.Act != Create && d.Act != Sync && d.Act != Delete:
-		return "a part is made, brought in line or deleted"
+	case d.About.Beside != Rest && !(d.Act == Adopt && d.About.Beside == ProveFresh) && !(d.Act == Move && d.About.Part == PartPod && d.About.Beside == Annotate):
+		return "freshness is proven beside an adoption, a claim is annotated beside a hand-over, and nothing else is done beside anything"
+	case d.Act == Move && d.About.Part != PartSelf && d.About.Event != EventHanded:
+		return "the hand-over is the one move of another object"
 	case d.Act == Sync && d.About.Part == PartSelf:
 		return "what is brought in line is named"
 	case d.About.Plan != nil && d.Act != Create && d.Act != Retire:
 		return "a plan is carried out or not there"
 	case d.About.Report != nil && d.Act != Report:
 		return "a report is written or not there"
-	case d.About.Part != PartSelf && d.Act != Create && d.Act != Sync && d.Act != Delete:
+	case d.About.Part != PartSelf && d.Act != Create && d.Act != Sync && d.Act != Delete && d.Act != Move:
 		return "that act has no part"
 	case d.Act == Sync && d.About.Part == PartSelf:
 		return "it says nothing of what is to be brought in line"
@@ -55,6 +55,9 @@ func incomplete(d Decision) string {
 func judged(g *WithT, c Chart, from State, d Decision, facts any) {
 	g.Expect(incomplete(d)).To(BeEmpty(), "%+v: %+v", facts, d)
 	g.Expect(d.Ends()).To(Equal(d.Act == Rest || d.Act == Wait || d.Act == Retry))
+	if d.Act == Move && d.About.Part == PartPod {
+		c, from = Pod, Ready // the hand-over is a move of the pod
+	}
 	if d.Act == Move {
 		_, err := c.Judge(from, d.About.Event)
 		g.Expect(err).NotTo(HaveOccurred(), "%+v: %+v", facts, d)
@@ -177,6 +180,7 @@ func afterClaim(f ClaimFacts, d Decision) (all []ClaimFacts) {
 			for _, outdated := range []bool{false, true} {
 				add(func(f *ClaimFacts) {
 					f.Holds, f.Offer, f.Freshness, f.Outdated, f.Misannotated = HoldsWarm, OfferNone, fresh, outdated, true
+					f.Handover = HandoverDue
 				})
 			}
 		}
@@ -187,6 +191,13 @@ func afterClaim(f ClaimFacts, d Decision) (all []ClaimFacts) {
 		add(func(f *ClaimFacts) { f.Problem = ReasonNameTaken })
 		add(func(f *ClaimFacts) { f.Problem = ReasonCreateRefused })
 	case Move:
+		if d.About.Part == PartPod {
+			for _, h := range []Handover{HandoverDone, HandoverLacksPod} { // it may have vanished
+				add(func(f *ClaimFacts) { f.Handover, f.Misannotated = h, f.Misannotated && d.About.Beside == Rest })
+			}
+			add(func(f *ClaimFacts) { f.Problem = ReasonHandoverRefused })
+			break
+		}
 		edge, _ := Claim.Edge(f.State, d.About.Event)
 		for _, said := range []Reason{"", ReasonHolds} {
 			if f.Problem != "" && said != "" {
@@ -434,7 +445,7 @@ func TestTheListsAreComplete(t *testing.T) {
 	for name, list := range map[string][]uint8{
 		"holders": numbers(Holders), "pod views": numbers(PodViews), "presences": numbers(Presences), "loans": numbers(loans), "orphans": numbers(orphans),
 		"upkeeps": numbers(upkeeps), "policy views": numbers(policyViews),
-		"holdings": numbers(Holdings), "offers": numbers(Offers), "freshnesses": numbers(Freshnesses), "strategies": numbers(Strategies),
+		"holdings": numbers(Holdings), "hand-overs": numbers(Handovers), "offers": numbers(Offers), "freshnesses": numbers(Freshnesses), "strategies": numbers(Strategies),
 	} {
 		t.Run(name, func(t *testing.T) {
 			for i, n := range list {

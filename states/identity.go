@@ -135,6 +135,12 @@ func (c ClaimView) Loses(s Sandbox, is Presence) Presence {
 	return is
 }
 
+// OwnOf reports whether a sandbox was made for the claim that owns it: nobody else ever
+// gets it.
+func (s Sandbox) OwnOf(c ClaimView) bool {
+	return !s.Warm && c.UID != "" && s.ClaimUID == c.UID && s.Owner.Kind == OwnerClaim && s.Owner.UID == c.UID
+}
+
 // A Holding is what a claim holds.
 type Holding uint8
 
@@ -163,6 +169,38 @@ func HoldingOf(s Sandbox) Holding {
 		return HoldsReady
 	}
 	return HoldsStarting
+}
+
+// A Handover is how far the pod of a warm sandbox has come on its way to the claim
+// that holds the sandbox.
+type Handover uint8
+
+// The hand-overs.
+const (
+	// HandoverDone: the pod is the claim's, or nothing is there to hand over.
+	HandoverDone Handover = iota
+	// HandoverDue: the pod is there, and does not say that it is the claim's.
+	HandoverDue
+	// HandoverLacksPod: the sandbox says that it is Ready, and its pod is gone.
+	HandoverLacksPod
+)
+
+// Handovers lists every hand-over.
+var Handovers = []Handover{HandoverDone, HandoverDue, HandoverLacksPod}
+
+// HandoverOf says how far the hand-over of a sandbox's pod has come. A pod that a user
+// called stale stays so: no edge leads back.
+func HandoverOf(s Sandbox, pod PodView, is State) Handover {
+	switch {
+	case pod == PodStarting || pod == PodReady:
+		if is == Bound || is == Stale {
+			return HandoverDone
+		}
+		return HandoverDue
+	case s.Ready:
+		return HandoverLacksPod
+	}
+	return HandoverDone
 }
 
 // A Holder is who a sandbox belongs to.

@@ -38,7 +38,7 @@ const (
 	ReasonAdopted Reason = "Adopted"
 	// ReasonOwnStarting: its own sandbox was created and is starting.
 	ReasonOwnStarting Reason = "OwnSandboxStarting"
-	// ReasonOwnReady: its own sandbox became Ready.
+	// ReasonOwnReady: the sandbox that was made for it became Ready.
 	ReasonOwnReady Reason = "OwnSandboxReady"
 	// ReasonHolds: it has its sandbox, and its status follows that.
 	ReasonHolds Reason = "HoldsSandbox"
@@ -81,6 +81,8 @@ const (
 	ReasonNameTaken Reason = "NameTaken"
 	// ReasonCreateRefused: the API server refuses the claim's own sandbox.
 	ReasonCreateRefused Reason = "CreateRefused"
+	// ReasonHandoverRefused: the API server refuses that the pod becomes the claim's.
+	ReasonHandoverRefused Reason = "HandoverRefused"
 )
 
 // Reasons of templates, for all that is made from them.
@@ -183,12 +185,12 @@ const (
 	ReasonClaimElsewhere Reason = "ClaimElsewhere"
 	// ReasonClaimKnows: its claim's status names it and says bound.
 	ReasonClaimKnows Reason = "ClaimKnows"
-	// ReasonClaimUnaware: its claim was not told of it when its adoption ended.
+	// ReasonClaimUnaware: its adoption ended before its pod was handed over.
 	ReasonClaimUnaware Reason = "ClaimUnaware"
 	// ReasonLoanUnknown: nobody has asked the shelf whether the adoption is still
 	// under way.
 	ReasonLoanUnknown Reason = "LoanUnknown"
-	// ReasonAdopting: the adoption is under way and is about to tell the claim.
+	// ReasonAdopting: the adoption is under way, and the claim's step hands the pod over.
 	ReasonAdopting Reason = "Adopting"
 	// ReasonUsers: it is Ready, and a user made it.
 	ReasonUsers Reason = "MadeByUser"

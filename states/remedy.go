@@ -32,7 +32,8 @@ var Remedies = map[Reason]Remedy{
 	ReasonVolumesRejected: RemedySpec,
 	ReasonTemplateInvalid: RemedySpec,
 
-	ReasonCreateRefused: RemedyRetry,
+	ReasonCreateRefused:   RemedyRetry,
+	ReasonHandoverRefused: RemedyRetry,
 
 	ReasonSandboxLost:    RemedyNewClaim,
 	ReasonExpired:        RemedyNewClaim,

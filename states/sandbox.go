@@ -194,10 +194,11 @@ type SandboxFacts struct {
 	Orphan Orphan
 	// Refused: its claim has refused it.
 	Refused bool
-	// ClaimEnds: its claim is still there and is being deleted.
-	ClaimEnds bool
-	// Warm: it was made for a pool.
-	Warm bool
+	// ClaimEnds: its claim is still there and is being deleted. ClaimUntold: that claim
+	// was never told of a sandbox.
+	ClaimEnds, ClaimUntold bool
+	// Warm: it was made for a pool. Own: it was made for the claim that holds it.
+	Warm, Own bool
 	// ClaimKnows: the status of its claim names it and says bound.
 	ClaimKnows bool
 	// Loan is what the shelf says of its adoption.
@@ -393,7 +394,7 @@ func (f SandboxFacts) stepPod() Decision {
 			// A finalizer may keep the claim for long. Once it is gone the garbage collector
 			// deletes the pod, and a move would only be in the way of that.
 			return move(EventReserved, ReasonClaimGone)
-		case f.State == Binding:
+		case f.State == Binding, f.ClaimEnds && f.ClaimUntold && f.State == Bound:
 			return move(EventReleased, ReasonClaimGone)
 		}
 	case HolderClaim:
@@ -403,11 +404,11 @@ func (f SandboxFacts) stepPod() Decision {
 	return f.settle()
 }
 
-// following reports whether the pod of a sandbox that a claim has adopted is about to
-// follow: routers wait for its state, and nobody for what the sandbox's status says of
-// the adoption, which is that it has seen the labels that the claim adds.
+// following reports whether the pod of a claim's sandbox is about to follow. That comes
+// before the sandbox's status: a claim becomes Ready by that of its own sandbox, and its
+// pod must be its own by then. Nobody waits for what the status says of an adoption.
 func (f SandboxFacts) following() bool {
-	if f.Holder != HolderClaim || !f.Warm || !f.owns() {
+	if f.Holder != HolderClaim || !f.owns() {
 		return false
 	}
 	act := f.hand().Act
@@ -426,22 +427,28 @@ func (f SandboxFacts) settle() Decision {
 	return part(Sync, PartPod, ReasonMetadataDiffers)
 }
 
-// hand moves the pod of a claim's sandbox. Its state rests while the step that
-// adopted it is still on its way to tell the claim: then it is bound in one move.
+// hand moves the pod of a claim's sandbox. The step that adopts a warm sandbox hands its
+// pod over and tells the claim; the sandbox rests meanwhile. What is left is a pod that was replaced, and the
+// pod of a sandbox that was made for its claim: nobody else ever gets that.
 func (f SandboxFacts) hand() Decision {
 	adopted := f.State == Ready || f.State == Warming && f.Warm
+	untold := adopted || f.State == Bound && f.Warm
 	switch {
 	case f.ClaimKnows && (f.State == Ready || f.State == Binding),
 		f.ClaimKnows && f.State == Warming && f.Pod == PodReady:
 		return move(EventHanded, ReasonClaimKnows)
+	case f.Own && f.State == Warming && f.Pod == PodReady:
+		return move(EventHanded, ReasonOwnReady)
 	case f.ClaimKnows:
 		return f.settle()
-	case !adopted:
+	case !untold:
 		return f.end(f.Readiness)
 	case f.Loan == LoanUnknown:
 		return act(AskShelf, ReasonLoanUnknown)
 	case f.Loan == LoanOpen:
 		return act(Wait, ReasonAdopting)
+	case !adopted: // the claim's next step tells it
+		return f.end(f.Readiness)
 	}
 	return move(EventReserved, ReasonClaimUnaware)
 }

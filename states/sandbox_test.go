@@ -45,7 +45,11 @@ func eachSandbox(test func(f SandboxFacts)) {
 							Terminating: on(0), Retired: on(1), Blocked: on(2), Warm: on(3), ClaimKnows: on(4), Retryable: on(5),
 							Refused: on(6), Unprotected: on(9), ClaimEnds: on(10), Holder: holder, Pod: pod, State: state, Loan: loan,
 						}
-						if f.ClaimEnds && f.Holder != HolderGone || f.Retryable && !f.Blocked || f.Refused && f.Holder != HolderElsewhere || f.Unprotected && f.Pod != PodNone {
+						f.ClaimUntold = f.ClaimEnds && f.ClaimKnows
+						if f.Holder == HolderClaim { // the same bit, for it has no other use there
+							f.ClaimEnds, f.ClaimUntold, f.Own = false, false, on(10) && !f.Warm
+						}
+						if f.ClaimEnds && f.Holder != HolderGone || on(10) && f.Holder == HolderClaim && f.Warm || f.Retryable && !f.Blocked || f.Refused && f.Holder != HolderElsewhere || f.Unprotected && f.Pod != PodNone {
 							continue
 						}
 						f.Readiness = ReadinessOf(PodFacts{View: pod, Phase: PodPhaseRunning, Problem: f.Blocked})
@@ -170,7 +174,7 @@ func TestWhatNoSandboxEverDoes(t *testing.T) {
 			return !f.lives() || f.Holder != HolderEnded || d == rest(ReasonClaimEnded)
 		},
 		"a retired one is deleted only when its pod says so, or has no state to say it with": func(f SandboxFacts, d Decision) bool {
-			return d.Act != Delete || !f.Retired || !f.owns() || f.State == Stale || f.State == Bound
+			return d.Act != Delete || !f.Retired || !f.owns() || f.State == Stale
 		},
 		"a retired one only leaves": func(f SandboxFacts, d Decision) bool {
 			leaves := d.Act == Delete || d.About.Event == EventRetired || d.About.Event == EventReleased
@@ -219,11 +223,11 @@ func TestWhatNoSandboxEverDoes(t *testing.T) {
 		"a pod whose loan is open rests as it is, and its step keeps waiting": func(f SandboxFacts, d Decision) bool {
 			rests := f.stays() && f.Holder == HolderClaim && !f.ClaimKnows && f.Loan == LoanOpen && d.Act != Create && d.Act != Report
 			rests = rests && !f.Expired && !f.Suspended && f.Volumes == UpkeepNone && f.Service == UpkeepNone
-			adopted := f.owns() && (f.State == Ready || f.State == Warming && f.Warm)
+			adopted := f.owns() && (f.State == Ready || (f.State == Warming || f.State == Bound) && f.Warm)
 			return !rests || !adopted || d.Act == Wait && d.Reason == ReasonAdopting
 		},
-		"a pod is handed over only to a claim that knows, or to a user, and to no pool": func(f SandboxFacts, d Decision) bool {
-			return d.About.Event != EventHanded || f.Holder == HolderClaim && f.ClaimKnows || f.Holder == HolderNobody
+		"a pod is handed over only to a claim that knows or for which it was made, or to a user, and to no pool": func(f SandboxFacts, d Decision) bool {
+			return d.About.Event != EventHanded || f.Holder == HolderClaim && (f.ClaimKnows || f.Own) || f.Holder == HolderNobody
 		},
 		// Scheduler and kubelet write it at the same time, and one of the writes is lost.
 		"the label of a pod that is starting is left alone, unless it leaves or was warm when it was taken": func(f SandboxFacts, d Decision) bool {
@@ -238,8 +242,9 @@ func TestWhatNoSandboxEverDoes(t *testing.T) {
 			knows = knows && !f.Expired
 			return !knows || f.State == Bound || f.State == Stale || d == move(EventHanded, ReasonClaimKnows)
 		},
-		"a bound pod stays bound": func(f SandboxFacts, d Decision) bool {
-			return f.State != Bound || d.Act != Move
+		"a bound pod stays bound, unless its claim will never be told of it": func(f SandboxFacts, d Decision) bool {
+			never := f.Retired || f.Holder == HolderGone && f.ClaimEnds && f.ClaimUntold
+			return f.State != Bound || d.Act != Move || never && d.About.Event == EventReleased
 		},
 		"a status that may differ is reported, now or when its delay is over": func(f SandboxFacts, d Decision) bool {
 			return !f.stays() || !f.reports() || !d.Ends() || d.Reason == ReasonAdopting || d.After > 0 && d.After <= f.StatusDelay
@@ -250,11 +255,11 @@ func TestWhatNoSandboxEverDoes(t *testing.T) {
 		"the status of a sandbox whose claim has vanished is not written": func(f SandboxFacts, d Decision) bool {
 			return d.Act != Report || f.Holder != HolderGone
 		},
-		"a status is written before the pod's state when its time has come, unless a claim has adopted it": func(f SandboxFacts, d Decision) bool {
-			return d.Act != Move || f.Retired || !f.reports() || f.StatusDelay > 0 || f.Holder == HolderClaim && f.Warm
+		"a status is written before the pod's state when its time has come, unless a claim holds it": func(f SandboxFacts, d Decision) bool {
+			return d.Act != Move || f.Retired || !f.reports() || f.StatusDelay > 0 || f.Holder == HolderClaim
 		},
 		"no status is written beside an adoption": func(f SandboxFacts, d Decision) bool {
-			adopting := f.Holder == HolderClaim && f.Warm && !f.ClaimKnows && f.Loan == LoanOpen && f.owns() && (f.State == Ready || f.State == Warming)
+			adopting := f.Holder == HolderClaim && f.Warm && !f.ClaimKnows && f.Loan == LoanOpen && f.owns() && (f.State == Ready || f.State == Warming || f.State == Bound)
 			return d.Act != Report || !adopting || f.Expired
 		},
 		"what was refused is tried again, once that was reported or will be": func(f SandboxFacts, d Decision) bool {
@@ -332,6 +337,7 @@ func (f SandboxFacts) lent(l Loan) SandboxFacts      { f.Loan = l; return f }
 func (f SandboxFacts) retired() SandboxFacts         { f.Retired = true; return f }
 func (f SandboxFacts) refused() SandboxFacts         { f.Refused = true; return f }
 func (f SandboxFacts) ending() SandboxFacts          { f.ClaimEnds = true; return f }
+func (f SandboxFacts) untold() SandboxFacts          { f.ClaimUntold = true; return f }
 func (f SandboxFacts) givenUp(r Reason) SandboxFacts { f.Retire = r; return f }
 func (f SandboxFacts) podDelayed() SandboxFacts      { f.PodDelay = time.Minute; return f }
 func (f SandboxFacts) due(delay time.Duration) SandboxFacts {
@@ -345,7 +351,14 @@ func users(state State, pod PodView) SandboxFacts { return own(state, pod).heldB
 // own is a sandbox that was made for one claim.
 func own(state State, pod PodView) SandboxFacts {
 	f := member(state, pod)
-	f.Holder, f.Warm = HolderClaim, false
+	f.Holder, f.Warm, f.Own = HolderClaim, false, true
+	return f
+}
+
+// assigned is a sandbox that a user made and gave to a claim.
+func assigned(state State, pod PodView) SandboxFacts {
+	f := own(state, pod)
+	f.Own = false
 	return f
 }
 
@@ -379,9 +392,9 @@ func TestStepSandbox(t *testing.T) {
 		{name: "a retired member whose pod says so is deleted", facts: member(Stale, PodReady).retired(), act: Delete, why: ReasonRetired},
 		{name: "a retired member without a pod is deleted", facts: member(Warming, PodNone).retired(), act: Delete, why: ReasonRetired},
 
-		{name: "an adopted member asks whether its claim is about to be told", facts: adopted, act: AskShelf, why: ReasonLoanUnknown},
-		{name: "an adopted member waits while its claim is about to be told", facts: adopted.lent(LoanOpen), act: Wait, why: ReasonAdopting},
-		{name: "an adopted member whose claim was not told is reserved", facts: adopted.lent(LoanClosed), act: Move, event: EventReserved, why: ReasonClaimUnaware},
+		{name: "an adopted member asks whether its claim's step is under way", facts: adopted, act: AskShelf, why: ReasonLoanUnknown},
+		{name: "an adopted member waits while its claim's step is under way", facts: adopted.lent(LoanOpen), act: Wait, why: ReasonAdopting},
+		{name: "an adopted member whose claim's step ended before the hand-over is reserved", facts: adopted.lent(LoanClosed), act: Move, event: EventReserved, why: ReasonClaimUnaware},
 		{name: "an adopted member is reserved also when it lost readiness", facts: member(Warming, PodStarting).heldBy(HolderClaim).lent(LoanClosed), act: Move, event: EventReserved, why: ReasonClaimUnaware},
 		{name: "an adopted member whose claim knows is handed over at once", facts: adopted.knows(), act: Move, event: EventHanded, why: ReasonClaimKnows},
 		{name: "an adopted member whose claim knows is handed over whatever the shelf says", facts: adopted.knows().lent(LoanOpen), act: Move, event: EventHanded, why: ReasonClaimKnows},
@@ -389,14 +402,22 @@ func TestStepSandbox(t *testing.T) {
 		{name: "a reserved member waits until its claim knows", facts: member(Binding, PodReady).heldBy(HolderClaim), why: ReasonPodReady},
 		{name: "a reserved member whose claim knows is handed over", facts: member(Binding, PodReady).heldBy(HolderClaim).knows(), act: Move, event: EventHanded, why: ReasonClaimKnows},
 		{name: "a reserved member whose claim knows is handed over although it is not Ready now", facts: member(Binding, PodStarting).heldBy(HolderClaim).knows(), act: Move, event: EventHanded, why: ReasonClaimKnows},
+		{name: "a member that was handed over waits until its claim is told", facts: member(Bound, PodReady).heldBy(HolderClaim).lent(LoanOpen), act: Wait, why: ReasonAdopting},
+		{name: "a member that was handed over stays so when that step ended without telling", facts: member(Bound, PodReady).heldBy(HolderClaim).lent(LoanClosed), why: ReasonPodReady},
+		{name: "a member that was handed over and retired is released", facts: member(Bound, PodReady).heldBy(HolderElsewhere).retired(), act: Move, event: EventReleased, why: ReasonRetired},
+		{name: "a member that was handed over is released if its claim ends without being told", facts: member(Bound, PodReady).heldBy(HolderGone).ending().untold(), act: Move, event: EventReleased, why: ReasonClaimGone},
+		{name: "a member that its claim was told of stays bound while the claim ends", facts: member(Bound, PodReady).heldBy(HolderGone).ending(), why: ReasonPodReady},
 		{name: "a bound member that lost readiness stays bound", facts: member(Bound, PodStarting).heldBy(HolderClaim).knows(), why: ReasonPodPending},
 		{name: "a bound member whose pod vanished gets another one", facts: member(Warming, PodNone).heldBy(HolderClaim).knows(), act: Create, why: ReasonPodMissing, part: PartPod},
 		{name: "that other pod is the claim's at once when it is Ready", facts: member(Warming, PodReady).heldBy(HolderClaim).knows(), act: Move, event: EventHanded, why: ReasonClaimKnows},
 
 		{name: "a claim's own sandbox gets its pod", facts: own(Warming, PodNone), act: Create, why: ReasonPodMissing, part: PartPod},
 		{name: "a claim's own sandbox starts", facts: own(Warming, PodStarting), why: ReasonPodPending},
-		{name: "a claim's own sandbox that is Ready waits until its claim knows", facts: own(Warming, PodReady), why: ReasonPodReady},
+		{name: "a claim's own sandbox is handed over when it is Ready, before its status says so", facts: own(Warming, PodReady).due(0), act: Move, event: EventHanded, why: ReasonOwnReady},
+		{name: "then its status says so", facts: own(Bound, PodReady).due(0), act: Report, why: ReasonPodReady},
 		{name: "a claim's own sandbox is handed over when it is Ready and its claim knows", facts: own(Warming, PodReady).knows(), act: Move, event: EventHanded, why: ReasonClaimKnows},
+		{name: "a sandbox that a user gave to a claim waits until the claim knows", facts: assigned(Warming, PodReady), why: ReasonPodReady},
+		{name: "a sandbox that a user gave to a claim is handed over once the claim knows", facts: assigned(Warming, PodReady).knows(), act: Move, event: EventHanded, why: ReasonClaimKnows},
 
 		{name: "a sandbox that a user made gets its pod", facts: own(Warming, PodNone).heldBy(HolderNobody), act: Create, why: ReasonPodMissing, part: PartPod},
 		{name: "a sandbox that a user made is the user's when Ready", facts: own(Warming, PodReady).heldBy(HolderNobody), act: Move, event: EventHanded, why: ReasonUsers},
@@ -452,7 +473,7 @@ func TestStepSandbox(t *testing.T) {
 		{name: "a sandbox that its claim has refused is retired", facts: adopted.heldBy(HolderElsewhere).refused(), act: Retire, why: ReasonOutdated},
 		{name: "a retired one that was reserved is released", facts: member(Binding, PodReady).heldBy(HolderElsewhere).retired(), act: Move, event: EventReleased, why: ReasonRetired},
 		{name: "a retired one that was never reserved is retired", facts: adopted.heldBy(HolderElsewhere).retired(), act: Move, event: EventRetired, why: ReasonRetired},
-		{name: "a retired one whose pod is bound is deleted", facts: own(Bound, PodReady).heldBy(HolderElsewhere).retired(), act: Delete, why: ReasonRetired},
+		{name: "a retired one whose pod was handed over says so", facts: own(Bound, PodReady).retired(), act: Move, event: EventReleased, why: ReasonRetired},
 
 		{name: "a pod of somebody else's is left alone", facts: member(Warming, PodForeign), why: ReasonPodForeign},
 		{name: "several pods are left alone", facts: member(Warming, PodMultiple), why: ReasonPodMultiple},

@@ -218,6 +218,7 @@ func (s *stage) stepClaim(c *claimOnStage) {
 		f.State, f.Named, f.Holds = c.State, c.SandboxName != "", HoldsNone
 		if held >= 0 {
 			f.Holds = HoldingOf(owned[held])
+			f.Handover = HandoverOf(owned[held], s.boxes[held].pod, s.boxes[held].state)
 		}
 		d := StepClaim(f)
 		switch d.Act {
@@ -242,6 +243,11 @@ func (s *stage) stepClaim(c *claimOnStage) {
 			s.shelf(c.pool).GiveBack(c.UID, time.Time{})
 			s.boxes = append(s.boxes, &boxOnStage{Sandbox: s.given(Sandbox{Name: c.name}, c), revision: s.template, state: Warming})
 		case Move:
+			if d.About.Part == PartPod {
+				b := s.boxes[held]
+				b.state = s.move(Pod, b.Name, b.pool, b.state, d.About.Event)
+				break
+			}
 			c.State = s.move(Claim, c.name, "", c.State, d.About.Event)
 			if d.About.Event != EventLost {
 				c.SandboxName, c.SandboxUID = owned[held].Name, owned[held].UID
@@ -296,6 +302,7 @@ func (s *stage) stepBox(b *boxOnStage, retire Reason) {
 		}
 		f.Retired, f.Warm, f.Pod, f.State = b.Retired, b.Warm, b.pod, b.state
 		f.Holder, f.ClaimKnows = HolderOf(b.Sandbox, claim, is), is == PresenceShown && claim.Knows(b.Sandbox)
+		f.Own = b.Sandbox.OwnOf(claim)
 		f.Readiness = ReadinessOf(PodFacts{View: b.pod, Phase: PodPhaseRunning})
 		d := StepSandbox(f)
 		switch d.Act {

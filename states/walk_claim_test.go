@@ -39,6 +39,7 @@ func (s *stroll) claim(l, i int) {
 	for _, j := range found.all() {
 		f.Holds = s.by.holding(v.box(j))
 		f.Outdated = j < members && !s.current(l, j)
+		f.Handover = s.handover(v, j)
 		s.prove(l, i, j, f)
 	}
 	switch {
@@ -98,6 +99,10 @@ func (s *stroll) carryOut(l, i, slot int, d Decision) {
 	case Create:
 		s.createOwn(l, i)
 	case Move:
+		if d.About.Part == PartPod {
+			s.movePod(l, slot, d.About.Event)
+			return
+		}
 		s.moveClaim(l, i, slot, d.About.Event)
 	case Refuse:
 		s.refuse(l, i, slot)
@@ -194,6 +199,9 @@ func (s *stroll) moveClaim(l, i, slot int, e Event) {
 		is |= byte(slot+1) << toldShift
 	}
 	b, wrong := s.w.truth.sandbox[slot], s.mistold(l, i, slot, e)
+	if tells && wrong == "" && edge.To == Bound {
+		wrong = s.unreachable(l, i, slot)
+	}
 	if tells && slot < members && wrong == "" {
 		wrong = s.tooOld(&s.w, i, s.w.past.made[slot], place(slot))
 	}
@@ -203,6 +211,22 @@ func (s *stroll) moveClaim(l, i, slot int, e Event) {
 		}
 		w.write(claimants, i, is, l, learns)
 	})
+}
+
+// handover is how far a plane shows the hand-over of a sandbox's pod.
+func (s *stroll) handover(p *plane, slot int) Handover {
+	pod, state := p.podView(slot)
+	return s.by.handover(p.box(slot), pod, state)
+}
+
+// unreachable says that a claim is told that it is Ready, and the pod is not its own. A
+// pod that was replaced without the leader's knowledge is nobody's fault.
+func (s *stroll) unreachable(l, i, slot int) string {
+	v, pod := &s.w.view[l], s.w.truth.pod[slot]
+	if state, _ := wordOf(pod); v.pod[slot]&currentBit != 0 && exists(pod) && pod&readyBit != 0 && state != Bound && state != Stale {
+		return fmt.Sprintf("P6: claim %d is told that it is Ready, and pod %s says %s", i, place(slot), state)
+	}
+	return ""
 }
 
 // mistold says what is not true of what a claim is told of a sandbox.

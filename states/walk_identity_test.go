@@ -7,14 +7,15 @@ package states
 // A scene may put another one in the place of the package's own, to see that the
 // walk notices.
 type identity struct {
-	held    func(ClaimView, []Sandbox) int
-	knows   func(ClaimView, Sandbox) bool
-	loses   func(ClaimView, Sandbox, Presence) Presence
-	holding func(Sandbox) Holding
-	holder  func(Sandbox, ClaimView, Presence) Holder
-	place   func(Member, Sandbox, bool) Place
-	strict  func(UpdatePolicy) bool
-	budget  func(UpdatePolicy, int) Budget
+	held     func(ClaimView, []Sandbox) int
+	knows    func(ClaimView, Sandbox) bool
+	loses    func(ClaimView, Sandbox, Presence) Presence
+	holding  func(Sandbox) Holding
+	handover func(Sandbox, PodView, State) Handover
+	holder   func(Sandbox, ClaimView, Presence) Holder
+	place    func(Member, Sandbox, bool) Place
+	strict   func(UpdatePolicy) bool
+	budget   func(UpdatePolicy, int) Budget
 }
 
 // filled has the package's own functions where a scene has none.
@@ -30,6 +31,9 @@ func (d identity) filled() identity {
 	}
 	if d.holding == nil {
 		d.holding = HoldingOf
+	}
+	if d.handover == nil {
+		d.handover = HandoverOf
 	}
 	if d.holder == nil {
 		d.holder = HolderOf
@@ -125,7 +129,17 @@ func view(naming, claim int, b byte) ClaimView {
 
 // box is a sandbox as a plane has it.
 func (p *plane) box(i int) Sandbox {
-	return boxes[0][i][p.sandbox[i]&contentBits][p.pod[i]&readyBit/readyBit]
+	return boxes[0][i][p.sandbox[i]&contentBits][p.ready(i)]
+}
+
+// ready is one if the status of a sandbox says Ready. That of a claim's own sandbox says
+// so after its pod was handed over.
+func (p *plane) ready(i int) int {
+	state, _ := wordOf(p.pod[i])
+	if i >= members && state != Bound {
+		return 0
+	}
+	return int(p.pod[i] & readyBit / readyBit)
 }
 
 // claimView is a claim as a plane has it.
@@ -163,7 +177,7 @@ func (s *stroll) held(p *plane, i int) (found some) {
 			break
 		}
 		for j, b := range p.sandbox {
-			s.boxes[j] = boxes[n][j][b&contentBits][p.pod[j]&readyBit/readyBit]
+			s.boxes[j] = boxes[n][j][b&contentBits][p.ready(j)]
 		}
 		if j := s.by.held(views[n][i][p.claim[i]&contentBits], s.boxes[:]); j >= 0 {
 			found.add(j)
@@ -211,6 +225,8 @@ func heldOfAnybody(c ClaimView, all []Sandbox) int {
 }
 
 func alwaysWarm(Sandbox) Holding { return HoldsWarm }
+
+func neverHanded(Sandbox, PodView, State) Handover { return HandoverDone }
 
 func staleHoldsNothing(c ClaimView, all []Sandbox) int {
 	if c.State == Stale {

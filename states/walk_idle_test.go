@@ -204,7 +204,7 @@ func (k *idleWalk) sandboxFacts(w idleWorld, i int) SandboxFacts {
 	}
 	f := SandboxFacts{
 		Gone: !r.there, Retired: r.retired && !c.Keeps(box), Suspended: r.suspended, Ephemeral: k.ephemeral, Warm: box.Warm,
-		Expired: r.ends || r.says == ReasonExpired, Holder: HolderOf(box, c, is), ClaimKnows: c.Knows(box),
+		Expired: r.ends || r.says == ReasonExpired, Holder: HolderOf(box, c, is), ClaimKnows: c.Knows(box), Own: box.OwnOf(c),
 		Pod: r.podView(), State: Pod.Parse(string(r.word)), Reported: r.says,
 	}
 	phase := PodPhasePending
@@ -317,6 +317,7 @@ func (k *idleWalk) tenantStep(w idleWorld) {
 	held := c.Held([]Sandbox{v.box(0), v.box(1)})
 	if held >= 0 {
 		f.Holds = HoldingOf(v.box(held))
+		f.Handover = HandoverOf(v.box(held), v.rooms[held].podView(), Pod.Parse(string(v.rooms[held].word)))
 		f.Mislabelled = v.rooms[held].retired
 	}
 	d := StepClaim(f)
@@ -375,6 +376,10 @@ func (k *idleWalk) doTenant(w idleWorld, held int, d Decision) {
 		}
 		k.commit(w, w.truth.rooms[held].there, how, func(w *idleWorld) { k.leaves(w, held) }, func(w *idleWorld) { w.see(held); w.seePod(held) })
 	case Move:
+		if d.About.Part == PartPod {
+			k.commit(w, w.pods[held], how, func(w *idleWorld) { w.truth.rooms[held].word = Bound; w.podded(held) }, func(w *idleWorld) { w.seePod(held) })
+			return
+		}
 		if d.About.Event == EventLost && w.tenant && !w.hand {
 			k.wrong(w, how+": nobody has taken it away")
 		}

@@ -18,15 +18,23 @@ func (s *stroll) sandboxFacts(v *plane, i int) SandboxFacts {
 	}
 	f := SandboxFacts{
 		Retired: box.Retired, Warm: box.Warm, Holder: s.by.holder(box, claim, is), Refused: claim.Refuses(box),
-		ClaimKnows: is == PresenceShown && s.by.knows(claim, box), State: Pod.Initial, Readiness: ReasonPodReady, Reported: ReasonPodReady,
+		ClaimKnows: is == PresenceShown && s.by.knows(claim, box), Readiness: ReasonPodReady, Reported: ReasonPodReady,
 	}
-	if state, ok := wordOf(v.pod[i]); ok {
-		f.State, f.Pod = state, PodStarting
-		if v.pod[i]&readyBit != 0 {
-			f.Pod = PodReady
-		}
-	}
+	f.Own = is == PresenceShown && box.OwnOf(claim)
+	f.Pod, f.State = v.podView(i)
 	return f
+}
+
+// podView is a pod as a plane has it.
+func (p *plane) podView(i int) (PodView, State) {
+	state, ok := wordOf(p.pod[i])
+	switch {
+	case !ok:
+		return PodNone, Pod.Initial
+	case p.pod[i]&readyBit != 0:
+		return PodReady, state
+	}
+	return PodStarting, state
 }
 
 // sandbox is a leader's step of a sandbox and its pod. Whether the step that adopted
@@ -96,16 +104,34 @@ func (s *stroll) movePod(l, i int, e Event) {
 		s.refused(l, pods, i, how)
 		return
 	}
-	wrong := ""
-	if c := claimOf(s.w.view[l].sandbox[i]); e == EventHanded && c >= 0 && exists(s.w.truth.claim[c]) {
-		state, _ := wordOf(s.w.truth.claim[c])
-		if slot, told := toldOf(s.w.truth.claim[c]); state != Stale && (state != Bound || !told || slot != i) {
-			wrong = fmt.Sprintf("pod %s says bound, and claim %d was never told of it", place(i), c)
-		}
-	}
-	s.commit(how, wrong, func(w *world, learns bool) {
+	s.commit(how, s.mismoved(l, i, e), func(w *world, learns bool) {
 		w.write(pods, i, code(edge.To)|w.truth.pod[i]&readyBit, l, learns)
 	})
+}
+
+// mismoved says what is wrong with a move of a pod.
+func (s *stroll) mismoved(l, i int, e Event) string {
+	is, _ := wordOf(s.w.truth.pod[i])
+	holds := claimOf(s.w.view[l].sandbox[i])
+	own := claimOf(s.w.truth.sandbox[i])
+	seen, _ := wordOf(s.w.view[l].pod[i])
+	edge, _ := Pod.Edge(seen, e)
+	if _, ok := Pod.Edge(is, e); !ok && is != edge.To {
+		return fmt.Sprintf("P4: pod %s is %s, and is moved by %s", place(i), is, e)
+	}
+	if e == EventHanded && holds >= 0 {
+		switch {
+		case s.w.view[l].sandbox[i]&sameBit == 0: // in truth the pod is another sandbox's, and is not touched
+		case own != holds:
+			return fmt.Sprintf("P1: pod %s says that it is claim %d's, and the sandbox is not", place(i), holds)
+		case i < members:
+			return s.tooOld(&s.w, holds, s.w.past.made[i], place(i))
+		}
+	}
+	if is == Bound && e == EventReleased {
+		return s.untouchable(i, "released")
+	}
+	return ""
 }
 
 func (s *stroll) retire(l, i int) {

@@ -164,7 +164,7 @@ func (c *Controller) wire(applier *apply.Applier, fresh *claim.Freshness) error 
 	c.Claims = &claim.Claims{
 		Stores: s, Shelves: c.shelves, Writer: a, Metrics: metrics, Prove: fresh.Prove,
 		Refusals: refusals, WakeSandboxAfter: func(k view.Key, t time.Duration) { c.loops.sandboxes.WakeAfter(k, t) },
-		Wake: wakeClaim, WakeSandbox: wakeSandbox, WakePool: wakePool, Leads: func() bool { return c.loops.claims.Started() },
+		Wake: wakeClaim, WakeSandbox: wakeSandbox, WakePool: wakePool, Leads: func() bool { return c.loops.claims.Started() }, Quiet: a.Quiet,
 		MaxWait: o.MaxWait, Now: o.Now, Log: o.Log,
 	}
 	c.Claims.AllowLabels(o.LabelDomains)

@@ -33,20 +33,27 @@
 //
 //	   what                            class  by            in the step of
 //	1  Sandbox: the claim owns it      take   kiln-owner    the claim
-//	2  Claim status: bound, Ready      tell   kiln-claim    the claim
-//	3  Pod: bound, the claim's labels  hand   kiln-state    the sandbox
+//	2  Pod: bound, the claim's labels  hand   kiln-state    the claim
+//	3  Claim status: bound, Ready      tell   kiln-claim    the claim
 //	4  Claim: annotations              trail  kiln-claim    the claim's annotations
 //	5  Event SandboxAdopted            trail                the emitter
 //	6  the refill: Sandbox, Pod, Sandbox status, Pod ready, class warm, in the steps
 //	   of the pool and of the new sandbox
 //
-// Somebody waits for 1 and 2, and for nothing else. So 2 goes before the next claim's
-// 1, and everything else begins when 2 is answered: beside 1 and 2 it would only make
-// them slower. Until then the shelf holds the claim's loan open, the pod's state
-// rests, and the pool counts the sandbox as if it still were a member. A step that
-// ends without 2 closes the loan all the same, and the pod becomes binding.
-// A claim of a strict pool whose view may be too old reads pool and template from
-// the quorum beside 1.
+// Somebody waits for 1, 2 and 3, and for nothing else. When 3 is answered the claim is
+// Ready, and its pod is reachable as the claim's. So 3 goes before the next claim's 2,
+// and 2 before the next claim's 1. Everything else begins when 3 is answered: beside
+// them it would only make them slower. The one exception is 4: if no other claim is
+// being served, it is written beside 2, and clients find the annotations when the claim
+// is Ready. Until 3 the shelf holds the claim's loan open, the sandbox's step leaves
+// the pod's state alone, and the pool counts the sandbox as if it still were a member.
+// A step that ends without 2 closes the loan all the same, and the pod becomes
+// binding. A claim of a strict pool whose view may be too old reads pool and template
+// from the quorum beside 1; 2 waits for that proof.
+//
+// The pod of a sandbox that was made for one claim is handed over by the sandbox's step
+// when it is Ready, before the sandbox's status says so: the claim becomes Ready by
+// that status.
 //
 // # Who wakes whom
 //
@@ -55,7 +62,7 @@
 // is ours is followed by a watch of its own while it is in the way. A pod that
 // outlives its sandbox wakes the pool whose member it was.
 // A sandbox wakes its owner: the pool that counts it or the claim that holds it.
-// A claim wakes the sandboxes that it owns, so that the pods' states follow, and the
+// A claim wakes the sandboxes that it owns, whose status follows, and the
 // pool when it was told of its sandbox, or when its step ended without that. A pool
 // wakes the claims that wait for it, a template its pools. A NetworkPolicy wakes the
 // template that has its name, and the sandboxes that have no pod for want of it, and

@@ -250,12 +250,21 @@ func TestEveryCheckFailsWhenItShould(t *testing.T) {
 			}
 			return strings.ReplaceAll(line, `"sandbox":{`, `"lost":{`)
 		}, func(c bench.Checks) int { return c.Unbound }},
+		"a pod never says that it is the claim's": {bench.Serial, func(path, line string) string {
+			if !strings.HasSuffix(path, "/pods") {
+				return line
+			}
+			return strings.ReplaceAll(line, `"agents.x-k8s.io/claim-uid":"`, `"agents.x-k8s.io/claim-uid":"another-`)
+		}, func(c bench.Checks) int { return c.UnreachableAtReady }},
 	} {
 		t.Run(says, func(t *testing.T) {
 			g := NewWithT(t)
 			o := few(c.scenario)
 			if o.Scenarios[0] == bench.Serial {
-				o.Claims, o.Timeout = 1, 10*time.Second
+				o.Claims = 1
+			}
+			if o.Scenarios[0] != bench.Rollout {
+				o.Timeout = 10 * time.Second
 			}
 			r, err := bench.Run(ctx, deceived(c.lie), o, bench.NewProgress(io.Discard, false))
 			g.Expect(err).NotTo(HaveOccurred())

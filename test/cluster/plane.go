@@ -84,6 +84,11 @@ func (c *Cluster) configurePlane() error {
 		return err
 	}
 	api.Configure().Append("advertise-address", api.SecureServing.Address)
+	if net.ParseIP(api.SecureServing.Address).IsLoopback() {
+		// No pod can reach loopback, and a server since 1.37 does not start if it is to
+		// publish such an address as an endpoint.
+		api.Configure().Append("endpoint-reconciler-type", "none")
+	}
 	if c.options.Admission {
 		api.Configure().Disable("disable-admission-plugins") // envtest disables ServiceAccount
 	} else {

@@ -63,9 +63,9 @@ func (s *story) claim(ctx context.Context) error {
 	}
 	s.bound += len(warmClaims)
 	s.timeline(created["a"])
-	fmt.Println("\nFrom create to Ready, as the watch showed it:")
+	fmt.Println("\nFrom create until it can be used (Ready, and its pod is marked as its own), as the watch showed it:")
 	for _, name := range warmClaims {
-		fmt.Printf("  claim/%s  %4d ms  sandbox %s\n", name, s.When(world.Told(name)).Sub(created[name]).Milliseconds(), s.SandboxOf(name))
+		fmt.Printf("  claim/%s  %4d ms  sandbox %s\n", name, s.When(world.Bound(name)).Sub(created[name]).Milliseconds(), s.SandboxOf(name))
 	}
 	if err := s.kubectl(ctx, "get", "sandboxtemplates,swp,sandboxclaims,sandboxes"); err != nil {
 		return err
@@ -130,6 +130,6 @@ func (s *story) coldStart(ctx context.Context) error {
 	}
 	s.timeline(begun)
 	s.bound++
-	fmt.Printf("\nclaim/cold is Ready after %d ms.\n", s.When(world.Told("cold")).Sub(begun).Milliseconds())
+	fmt.Printf("\nclaim/cold can be used after %d ms.\n", s.When(world.Bound("cold")).Sub(begun).Milliseconds())
 	return s.kubectl(ctx, "get", "sandboxclaims,sandboxes")
 }

@@ -126,6 +126,19 @@ func HoldThen(g *Gate, then Behaviour) Behaviour {
 	}
 }
 
+// Until does something with a write until a gate is opened, and delivers it from then on.
+func Until(g *Gate, do Behaviour) Behaviour {
+	return func(c *call) (*http.Response, error) {
+		g.once.Do(func() { close(g.came) })
+		select {
+		case <-g.open:
+			return Deliver(c)
+		default:
+			return do(c)
+		}
+	}
+}
+
 // CrashBefore kills the controller when it is about to send the write.
 func CrashBefore(on *Controller) Behaviour {
 	return func(*call) (*http.Response, error) {

@@ -63,17 +63,17 @@ var crashes = []struct {
 	{"warmed", "pod", "ready", warm},
 	{"report the pool", "poolstatus", "report", warm},
 	{"adopt", "sandbox", "adopt", warm},
-	{"bound", "claimstatus", "bound", warm},
 	{"handed", "pod", "bound", warm},
+	{"bound", "claimstatus", "bound", warm},
 	{"annotate", "claim", "annotate", warm},
 	{"the Event", "event", "event", warm},
 	{"cold create", "sandbox", "cold", own},
 	{"cold annotate", "claim", "annotate", own},
 	{"coldstart", "claimstatus", "warming", own},
 	{"create a pod for a claim", "pod", "create", own},
+	{"cold handed", "pod", "bound", own},
 	{"report a claim's own sandbox", "sandboxstatus", "report", own},
 	{"cold bound", "claimstatus", "bound", own},
-	{"cold handed", "pod", "bound", own},
 	{"retire", "sandbox", "retire", shrink},
 	{"retired", "pod", "stale", shrink},
 	{"delete", "sandbox", "delete", shrink},
@@ -106,7 +106,7 @@ func TestAControllerDiesAndTheNextOneFinishes(t *testing.T) {
 }
 
 // A hand-over that takes longer shows on the pod. The first leader dies when it has
-// adopted the sandbox; the second is kept from telling the claim, and dies at the
+// adopted the sandbox; the second is kept from handing the pod over, and dies at the
 // write that says so.
 func TestAControllerDiesInAHandOverThatTakesLonger(t *testing.T) {
 	for name, does := range map[string]func(*kit.Controller) kit.Behaviour{
@@ -118,7 +118,7 @@ func TestAControllerDiesInAHandOverThatTakesLonger(t *testing.T) {
 			w.Create(world.Claim("a", "p"))
 			w.Await(first.Dead())
 			second := w.Prepared(func(c *kit.Controller) {
-				c.Hold("claimstatus", "bound")
+				failHandover(c, kit.NewGate())
 				c.Wire.Inject(kit.Fault{On: kit.On("pod", "binding"), Do: does(c)})
 			})
 			w.Await(second.Dead())
@@ -135,7 +135,7 @@ func TestThreeControllersDieOneAfterAnotherInOneHandOver(t *testing.T) {
 	w, first := started(t, 2)
 	first.Stop()
 	w.Create(world.Claim("a", "p"))
-	for _, at := range []struct{ kind, verb string }{{"sandbox", "adopt"}, {"claimstatus", "bound"}, {"pod", "bound"}} {
+	for _, at := range []struct{ kind, verb string }{{"sandbox", "adopt"}, {"pod", "bound"}, {"claimstatus", "bound"}} {
 		c := w.Prepared(func(c *kit.Controller) {
 			c.Wire.Inject(kit.Fault{On: kit.On(at.kind, at.verb), Do: kit.CrashAfter(c)})
 		})

@@ -2,8 +2,11 @@ package suite
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kiln-sandbox/kiln/apply"
 	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
@@ -26,8 +29,8 @@ type drive struct {
 var edges = []drive{
 	{states.Pod, states.Warming, states.EventWarmed, takeOne},
 	{states.Pod, states.Ready, states.EventHanded, takeOne},
-	{states.Pod, states.Ready, states.EventReserved, takeWithoutTelling},
-	{states.Pod, states.Binding, states.EventHanded, takeWithoutTelling},
+	{states.Pod, states.Ready, states.EventReserved, takeWithoutHanding},
+	{states.Pod, states.Binding, states.EventHanded, takeWithoutHanding},
 	{states.Claim, states.Binding, states.EventBound, takeOne},
 	{states.Pod, states.Warming, states.EventHanded, startOwn},
 	{states.Claim, states.Binding, states.EventColdStart, startOwn},
@@ -37,6 +40,7 @@ var edges = []drive{
 	{states.Pod, states.Ready, states.EventCooled, blink},
 	{states.Pod, states.Warming, states.EventReserved, takeStarting},
 	{states.Pod, states.Binding, states.EventReleased, leaveWhileBinding},
+	{states.Pod, states.Bound, states.EventReleased, leaveWhileBound},
 	{states.Claim, states.Binding, states.EventLost, loseUnseen},
 	{states.Claim, states.Warming, states.EventLost, loseStarting},
 	{states.Claim, states.Bound, states.EventLost, loseBound},
@@ -127,14 +131,14 @@ func takeStarting(t *testing.T) *kit.World {
 	return finishTaking(t, func(w *kit.World, pod string) { w.LabelPod(pod, apply.LabelState, string(states.Warming)) })
 }
 
-// takeWithoutTelling has a sandbox adopted by a leader that dies before it can tell
-// the claim.
-func takeWithoutTelling(t *testing.T) *kit.World {
+// takeWithoutHanding has a sandbox adopted by a leader that dies before it can hand the
+// pod over.
+func takeWithoutHanding(t *testing.T) *kit.World {
 	return finishTaking(t, func(*kit.World, string) {})
 }
 
 // finishTaking has a leader die when it has adopted a sandbox, and the next one
-// finish that. The claim is told only when its pod shows that it takes longer.
+// finish that. The pod is handed over only when it shows that this takes longer.
 func finishTaking(t *testing.T, between func(w *kit.World, pod string)) *kit.World {
 	w, gate, _ := takingLong(t, between)
 	gate.Open()
@@ -143,7 +147,7 @@ func finishTaking(t *testing.T, between func(w *kit.World, pod string)) *kit.Wor
 }
 
 // takingLong has a leader die when it has adopted a sandbox. The next one shows on the pod
-// that it takes longer, and is about to tell the claim, behind a gate.
+// that it takes longer: the server fails to hand the pod over until the gate is opened.
 func takingLong(t *testing.T, between func(w *kit.World, pod string)) (w *kit.World, gate *kit.Gate, pod string) {
 	t.Helper()
 	w, first := started(t, 1)
@@ -152,12 +156,31 @@ func takingLong(t *testing.T, between func(w *kit.World, pod string)) (w *kit.Wo
 	w.Create(world.Claim("a", "p"))
 	w.Await(first.Dead())
 	between(w, pod)
-	_, gate = w.Held("claimstatus", "bound")
+	gate = kit.NewGate()
+	w.Prepared(func(c *kit.Controller) { failHandover(c, gate) })
 	w.Await(world.PodHasState(pod, states.Binding))
 	return w, gate, pod
 }
 
-// leaveWhileBinding deletes a claim before it was told anything.
+// failHandover has the server fail to hand pods over until a gate is opened.
+func failHandover(c *kit.Controller, until *kit.Gate) {
+	fails := kit.Answer(http.StatusInternalServerError, metav1.StatusReasonInternalError)
+	c.Wire.Inject(kit.Fault{On: kit.On("pod", "bound"), Always: true, Do: kit.Until(until, fails)})
+}
+
+// leaveWhileBound deletes a claim between the hand-over of its pod and its being told. A
+// finalizer keeps the claim.
+func leaveWhileBound(t *testing.T) *kit.World {
+	w, gate, pod := leaving(t, func(c *ext.SandboxClaim) { c.Finalizers = []string{"users.io/keep"} })
+	w.Await(world.PodHasState(pod, states.Stale))
+	gate.Open()
+	w.Collector.Resume()
+	patchClaim(t, w, "a", `{"metadata":{"finalizers":null}}`)
+	w.Await(world.Converged("p", 1))
+	return w
+}
+
+// leaveWhileBinding deletes a claim before its pod was handed over.
 func leaveWhileBinding(t *testing.T) *kit.World {
 	w, gate, pod := takingLong(t, func(*kit.World, string) {})
 	w.Collector.Pause()

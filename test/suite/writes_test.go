@@ -139,15 +139,17 @@ func count(t *testing.T, wrote world.Counts, b bill) {
 	t.Logf("each: %.2f writes, and %.2f of pool status", float64(sent)/float64(n), float64(reports)/float64(n))
 }
 
-// The writes a claim waits for are two, one behind the other. Everything else that
-// the claim causes begins when it was told: each of the two is held for a while, and
-// nothing has set out beside it.
-func TestAWarmClaimIsReadyAfterTwoWritesAndNothingIsBesideThem(t *testing.T) {
+// The writes a claim waits for are three, one behind the other. The annotations are beside
+// the second, for no other claim is being served. Everything else that the claim causes
+// begins when it was told: each of the three is held for a while, and nothing has set out
+// beside it.
+func TestAWarmClaimIsReadyAfterThreeWritesAndOnlyItsAnnotationsAreBesideThem(t *testing.T) {
 	t.Parallel()
 	w := kit.New(t)
-	adopt, tell := kit.NewGate(), kit.NewGate()
+	adopt, hand, tell := kit.NewGate(), kit.NewGate(), kit.NewGate()
 	c := w.Prepared(func(c *kit.Controller) {
 		c.Wire.Inject(kit.Fault{On: kit.On("sandbox", "adopt"), Do: kit.Hold(adopt)})
+		c.Wire.Inject(kit.Fault{On: kit.On("pod", "bound"), Do: kit.Hold(hand)})
 		c.Wire.Inject(kit.Fault{On: kit.On("claimstatus", "bound"), Do: kit.Hold(tell)})
 	})
 	w.Create(world.Template("t"), world.Pool("p", 2))
@@ -156,23 +158,62 @@ func TestAWarmClaimIsReadyAfterTwoWritesAndNothingIsBesideThem(t *testing.T) {
 	w.Create(world.Claim("a", "p"))
 	w.Await(adopt.Reached())
 	adopt.Open()
-	w.Await(tell.Reached())
+	w.Await(hand.Reached(), func(*world.Snapshot) error {
+		if c.Wire.Answered("claim", "annotate") == 0 {
+			return errWaits
+		}
+		return nil
+	})
 	w.Await(func(s *world.Snapshot) error { // the news of the adoption has come, and nothing came of it
 		if len(s.Members("p")) != 1 {
 			return errWaits
 		}
 		return nil
 	})
-	beside := slices.DeleteFunc(c.Wire.Writes()[settled:], func(one kit.Write) bool {
-		return one.Is("sandbox", "adopt") || one.Is("claimstatus", "bound") || one.Kind == "poolstatus"
-	})
-	for _, one := range beside {
-		t.Errorf("%s %s set out before the claim was told", one.Kind, one.Verb)
+	hand.Open()
+	w.Await(tell.Reached())
+	of := []func(kit.Write) bool{kit.On("sandbox", "adopt"), kit.On("pod", "bound"), kit.On("claim", "annotate"), kit.On("claimstatus", "bound")}
+	for _, one := range c.Wire.Writes()[settled:] {
+		if !slices.ContainsFunc(of, func(is func(kit.Write) bool) bool { return is(one) }) && one.Kind != "poolstatus" {
+			t.Errorf("%s %s set out before the claim was told", one.Kind, one.Verb)
+		}
 	}
 	tell.Open()
 	w.Await(world.Converged("p", 2, "a"), world.Annotated("a"))
-	if took, told := only(t, c, "sandbox", "adopt"), only(t, c, "claimstatus", "bound"); took.Ended > told.Begun {
-		t.Error("the claim was told before its sandbox was taken")
+	took, handed, noted, told := only(t, c, "sandbox", "adopt"), only(t, c, "pod", "bound"), only(t, c, "claim", "annotate"), only(t, c, "claimstatus", "bound")
+	if took.Ended > handed.Begun || took.Ended > noted.Begun || handed.Ended > told.Begun || noted.Ended > told.Begun {
+		t.Errorf("adopted %d-%d, handed over %d-%d, annotated %d-%d, told %d-%d", took.Begun, took.Ended, handed.Begun, handed.Ended, noted.Begun, noted.Ended, told.Begun, told.Ended)
+	}
+}
+
+// While another claim is being served nobody is annotated before being told.
+func TestAClaimIsAnnotatedAfterItWasToldWhileAnotherOneIsServed(t *testing.T) {
+	t.Parallel()
+	w := kit.New(t)
+	adopt := kit.NewGate()
+	c := w.Prepared(func(c *kit.Controller) {
+		c.Wire.Inject(kit.Fault{On: kit.On("sandbox", "adopt"), Do: kit.Hold(adopt)})
+	})
+	w.Create(world.Template("t"), world.Pool("p", 2))
+	w.Await(resting(c, 2))
+	w.Create(world.Claim("a", "p"))
+	w.Await(adopt.Reached())
+	w.Create(world.Claim("b", "p"))
+	w.Await(world.Annotated("b"))
+	adopt.Open()
+	w.Await(world.Converged("p", 2, "a", "b"), world.Annotated("a", "b"))
+	told, noted := int64(0), int64(0)
+	for _, one := range c.Wire.Writes() {
+		switch {
+		case one.Name != "b":
+		case one.Is("claimstatus", "bound"):
+			told = one.Ended
+		case one.Is("claim", "annotate"):
+			noted = one.Begun
+		}
+	}
+	if noted < told {
+		t.Errorf("claim b was told at %d and annotated at %d", told, noted)
 	}
 }
 

@@ -41,6 +41,10 @@ type Judge struct {
 	refusedBy map[types.UID]types.UID    // the claim that has refused a sandbox
 	right     map[types.UID]states.State // the states that a hand has changed, as they were
 	ended     map[types.UID]bool         // claims that are gone, or hold nothing any more
+	pods      map[string]*corev1.Pod     // the pod that has a name now
+	madeFor   map[types.UID]string       // the claim that Kiln gave a sandbox to, by the sandbox
+	ready     map[types.UID]bool         // the claims that are Ready now
+	marked    map[types.UID]string       // the claim whose UID a pod has carried, without a pool's label
 	policies  map[string]bool            // the NetworkPolicies that there are now
 	promised  map[types.UID]string       // the policy that a sandbox's pods are to have
 	started   map[types.UID]bool         // pods that have been seen
@@ -55,6 +59,7 @@ func NewJudge(trace func(types.UID) string) *Judge {
 		over: map[types.UID]bool{}, idle: map[types.UID]bool{}, owner: map[types.UID]types.UID{},
 		named: map[string]types.UID{}, told: map[types.UID]string{}, toldTo: map[types.UID]types.UID{},
 		right: map[types.UID]states.State{}, refusedBy: map[types.UID]types.UID{}, ended: map[types.UID]bool{},
+		pods: map[string]*corev1.Pod{}, madeFor: map[types.UID]string{}, ready: map[types.UID]bool{}, marked: map[types.UID]string{},
 		policies: map[string]bool{}, promised: map[types.UID]string{}, started: map[types.UID]bool{},
 	}
 }
@@ -126,6 +131,12 @@ func (j *Judge) See(c Change) {
 			j.owner[o.UID] = owner.UID
 		}
 		j.protected(o)
+		if j.pods[keyOf(o)] = o; c.Deleted {
+			delete(j.pods, keyOf(o))
+		}
+		if of := o.Labels[apply.LabelClaimUID]; of != "" && o.Labels[apply.LabelPool] == "" {
+			j.marked[o.UID] = of
+		}
 	case *networkingv1.NetworkPolicy:
 		j.policies[keyOf(o)] = !c.Deleted
 	}
@@ -162,6 +173,7 @@ func (j *Judge) sandbox(s *agents.Sandbox, deleted bool) {
 		return
 	}
 	j.named[keyOf(s)] = s.UID
+	j.madeFor[s.UID] = s.Labels[apply.LabelClaimUID]
 	j.promised[s.UID] = s.Annotations[apply.AnnotationPolicy]
 	owner := metav1.GetControllerOf(s)
 	byClaim := owner != nil && owner.Kind == "SandboxClaim"
@@ -215,6 +227,7 @@ func (j *Judge) claim(c *ext.SandboxClaim, deleted bool) {
 	for _, s := range c.Status.RefusedSandboxes {
 		j.refusedBy[s] = c.UID
 	}
+	j.reachable(c)
 	name, was := c.Status.SandboxStatus.Name, j.told[c.UID]
 	byAnother := byHand(OwnersOf(c, "status", "sandbox", "name")) || c.Status.State == "" // a takeover makes it ours, and tells nothing
 	if name == was || name != "" && byAnother {
@@ -236,6 +249,23 @@ func (j *Judge) claim(c *ext.SandboxClaim, deleted bool) {
 		j.violation(c, "it was told of %q, as claim %s had been", name, j.toldTo[sandbox])
 	default:
 		j.toldTo[sandbox] = c.UID
+	}
+}
+
+// reachable: when a claim becomes Ready its pod has carried the claim's UID and no pool's
+// label. What a user does to the labels afterwards is not judged, nor is a sandbox that a
+// user assigned, or a pod whose pool's label is a user's.
+func (j *Judge) reachable(c *ext.SandboxClaim) {
+	was, is := j.ready[c.UID], meta.IsStatusConditionTrue(c.Status.Conditions, "Ready")
+	j.ready[c.UID] = is
+	key := c.Namespace + "/" + c.Status.SandboxStatus.Name
+	pod, sandbox := j.pods[key], j.named[key]
+	switch {
+	case !is || was || j.gap || pod == nil:
+	case j.madeFor[sandbox] != string(c.UID) || j.owner[pod.UID] != sandbox:
+	case byHand(StateManagers(c)) || pod.Labels[apply.LabelPool] != "" && byHand(OwnersOf(pod, "metadata", "labels", apply.LabelPool)):
+	case j.marked[pod.UID] != string(c.UID):
+		j.violation(c, "it is Ready, and its pod %s does not say that it is the claim's: %v", pod.Name, pod.Labels)
 	}
 }
 

@@ -43,6 +43,27 @@ func podBy(manager, state string) metav1.Object {
 	return p
 }
 
+// handedTo is the pod s as it is handed to a claim, with labels that are the sandbox's.
+func handedTo(claim string, more ...string) metav1.Object {
+	p := podBy("kiln-state", "bound")
+	p.SetOwnerReferences([]metav1.OwnerReference{{Kind: "Sandbox", Name: "s", UID: "s", Controller: new(bool)}})
+	*p.GetOwnerReferences()[0].Controller = true
+	labels := p.GetLabels()
+	labels[apply.LabelClaimUID] = claim
+	for _, key := range more {
+		labels[key] = "1a2b3c4d"
+		p.SetManagedFields(append(p.GetManagedFields(), by("kiln-state", fmt.Sprintf(`{"f:metadata":{"f:labels":{"f:%s":{}}}}`, key))...))
+	}
+	return p
+}
+
+// readyClaim is a claim that is bound to the sandbox s, and Ready.
+func readyClaim(name string) metav1.Object {
+	c := claimTold(name, "bound", "s").(*ext.SandboxClaim)
+	c.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue}}
+	return c
+}
+
 func by(manager, fields string) []metav1.ManagedFieldsEntry {
 	return []metav1.ManagedFieldsEntry{{Manager: manager, FieldsV1: metav1.NewFieldsV1(fields)}}
 }
@@ -51,12 +72,18 @@ func TestTheJudgeFindsEveryViolation(t *testing.T) {
 	pooled, taken, other := box("SandboxWarmPool/p", ""), box("SandboxClaim/a", ""), box("SandboxClaim/b", "")
 	born, ready := podBy("kiln-pod", "warming"), podBy("kiln-state", "ready")
 	told := claimTold("a", "bound", "s")
+	given := box("SandboxClaim/a", "")
+	given.SetLabels(map[string]string{apply.LabelClaimUID: "a"})
 	for _, row := range []struct {
 		name      string
 		history   []metav1.Object
 		violation string
 	}{
 		{"a warm claim is fine", []metav1.Object{pooled, born, ready, claimTold("a", "", ""), taken, told, podBy("kiln-state", "binding"), podBy("kiln-state", "bound")}, ""},
+		{"a claim is Ready when its pod says that it is the claim's", []metav1.Object{pooled, born, ready, claimTold("a", "", ""), given, handedTo("a"), readyClaim("a")}, ""},
+		{"a claim is Ready before its pod says so", []metav1.Object{pooled, born, ready, claimTold("a", "", ""), given, handedTo(""), readyClaim("a"), handedTo("a")}, "does not say that it is the claim's"},
+		{"a claim is Ready and its pod still has the pool's label", []metav1.Object{pooled, born, ready, claimTold("a", "", ""), given, handedTo("a", apply.LabelPool), readyClaim("a")}, "does not say that it is the claim's"},
+		{"a claim is Ready with a sandbox that a user assigned", []metav1.Object{box("", ""), born, ready, claimTold("a", "", ""), taken, readyClaim("a")}, ""},
 		{"a sandbox goes from one claim to another", []metav1.Object{pooled, taken, other}, "it left the claim"},
 		{"a sandbox goes back to its pool", []metav1.Object{pooled, taken, pooled}, "it left the claim"},
 		{"a hand calls a told sandbox retired", []metav1.Object{pooled, born, ready, claimTold("a", "", ""), taken, told, box("SandboxClaim/a", "x")}, ""},

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kiln-sandbox/kiln/apply"
 	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
@@ -20,7 +21,7 @@ import (
 type Annotations struct {
 	Stores *store.Stores
 	Writer interface {
-		AnnotateClaim(ctx context.Context, c *ext.SandboxClaim, sandbox string, observed time.Time) (*ext.SandboxClaim, error)
+		AnnotateClaim(context.Context, *ext.SandboxClaim, apply.ClaimAnnotations) (*ext.SandboxClaim, error)
 	}
 	Metrics *Metrics
 	Now     func() time.Time
@@ -55,7 +56,10 @@ func (l *Annotations) Do(ctx context.Context, s AnnotationSnapshot, d states.Dec
 	switch d.Act {
 	case states.Annotate:
 		ctx = apply.While(ctx, l.Stores.Claims.Still(s.claim))
-		got, err := l.Writer.AnnotateClaim(ctx, s.claim, s.sandbox.Name, l.Metrics.FirstObserved(s.claim, l.Now()))
+		seen := metav1.NewMicroTime(l.Metrics.FirstObserved(s.claim, l.Now()))
+		got, err := l.Writer.AnnotateClaim(ctx, s.claim, apply.ClaimAnnotations{
+			Sandbox: s.sandbox.Name, Startup: ext.StartupStatus{ControllerObservedTime: &seen},
+		})
 		err = l.Stores.Claims.Settle(ctx, s.claim, got, err)
 		if !l.Stores.Claims.Has(s.claim) {
 			l.Metrics.Forget(s.claim) // it ended meanwhile

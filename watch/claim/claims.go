@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
@@ -33,6 +34,8 @@ type Writer interface {
 	DeleteOf(context.Context, apply.Claimed) error
 	DeleteClaim(context.Context, *ext.SandboxClaim, ext.ShutdownPolicy) error
 	MoveClaim(context.Context, *ext.SandboxClaim, states.Decision, ext.SandboxClaimStatus) (*ext.SandboxClaim, error)
+	MovePod(context.Context, apply.PodMove) (*corev1.Pod, error)
+	AnnotateClaim(context.Context, *ext.SandboxClaim, apply.ClaimAnnotations) (*ext.SandboxClaim, error)
 	RefuseSandbox(context.Context, *ext.SandboxClaim, *agents.Sandbox) (*ext.SandboxClaim, error)
 	ReportClaim(context.Context, *ext.SandboxClaim, ext.SandboxClaimStatus) (*ext.SandboxClaim, error)
 }
@@ -55,8 +58,9 @@ type Claims struct {
 	Wake, WakeSandbox, WakePool, Annotate func(view.Key)
 	// WakeSandboxAfter has a sandbox look again after a time.
 	WakeSandboxAfter func(view.Key, time.Duration)
-	// Leads reports whether this process works, and does not only watch.
-	Leads func() bool
+	// Leads reports whether this process works, and does not only watch. Quiet reports
+	// whether at most one claim is being served.
+	Leads, Quiet func() bool
 	// MaxWait is the longest a claim waits in a line that stands still before it gets a
 	// sandbox of its own.
 	MaxWait time.Duration
@@ -95,6 +99,7 @@ type Snapshot struct {
 	// template is the one that its pool has now.
 	template *ext.SandboxTemplate
 	sandbox  *agents.Sandbox // what it holds
+	pod      *corev1.Pod     // that sandbox's pod, as long as it is to be handed over
 	problem  view.Problem
 	// stranger says whose the sandbox is that it would take with it, if not its own.
 	stranger string
@@ -111,10 +116,13 @@ type learned struct {
 	freshness states.Freshness
 	proven    Subject
 	offer     shelf.Offer
-	// failure is why its own sandbox could not be made.
+	// failure is why its own sandbox could not be made, or its pod not be handed over.
 	failure    view.Problem
 	reported   states.Reason
 	annotating bool
+	// startup is what the claim was annotated with beside the hand-over: its status says
+	// the same.
+	startup ext.StartupStatus
 	// mends is how often the labels of its sandbox were mended.
 	mends int
 }
@@ -167,7 +175,25 @@ func (l *Claims) hold(s *Snapshot) {
 	f.Outdated = f.Strict && !l.Stores.Current(b, s.subject().Template, s.pool)
 	f.Mislabelled = mends(f.State, *s) && s.mends < apply.MostSyncs && apply.ClaimedDiffers(l.adding(*s))
 	f.Misannotated = l.Annotate != nil && !s.annotating && misannotated(s.claim, b)
+	if f.Holds == states.HoldsWarm && f.State == states.Binding {
+		l.handover(s)
+	}
 	f.Refused = f.State == states.Warming && l.remakes(*s)
+}
+
+// handover reads how far the hand-over of a warm sandbox's pod has come. The claim is
+// annotated beside it only if it will be Ready: one of the annotations says when.
+func (l *Claims) handover(s *Snapshot) {
+	f, b := &s.Facts, view.Sandbox(s.sandbox)
+	is, state := states.PodNone, states.Pod.Initial
+	if pod, ok := l.Stores.Pods.Get(view.KeyOf(s.sandbox)); ok {
+		s.pod, is, state = pod, view.Pod(pod, s.sandbox), view.StateOf(pod)
+	}
+	if f.Handover = states.HandoverOf(b, is, state); f.Handover != states.HandoverDue {
+		return
+	}
+	f.Quiet = l.Quiet()
+	f.Misannotated = f.Quiet && b.Ready && l.Annotate != nil && apply.ClaimMisannotated(s.claim, s.sandbox.Name)
 }
 
 // mends reports whether a claim looks after the labels of its sandbox: when it is bound,

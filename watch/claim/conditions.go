@@ -56,6 +56,7 @@ var waiting = map[states.Reason]wording{
 	states.ReasonTemplateInvalid: {reason: view.ReasonReconcilerError, message: errorSeen},
 	states.ReasonNameTaken:       {reason: view.ReasonReconcilerError, message: errorSeen},
 	states.ReasonCreateRefused:   {reason: view.ReasonReconcilerError, message: errorSeen, keeps: true},
+	states.ReasonHandoverRefused: {reason: view.ReasonReconcilerError, message: errorSeen},
 }
 
 func expired(Snapshot) string { return "Claim expired. Sandbox cleanup initiated." }
@@ -84,7 +85,7 @@ func (l *Claims) status(s Snapshot, why states.Reason) ext.SandboxClaimStatus {
 	ready := l.ready(s, why)
 	want.Conditions = append(want.Conditions, ready)
 	slices.SortFunc(want.Conditions, func(a, b metav1.Condition) int { return cmp.Compare(a.Type, b.Type) })
-	want.Startup = l.startup(c, ready.Status == metav1.ConditionTrue)
+	want.Startup = l.startup(s, ready.Status == metav1.ConditionTrue)
 	return want
 }
 
@@ -122,8 +123,12 @@ func finished(s Snapshot, why states.Reason) *metav1.Condition {
 
 // startup is when a claim was first seen, and first told that it is Ready. A claim
 // that had been served before anybody noted that keeps its silence.
-func (l *Claims) startup(c *ext.SandboxClaim, ready bool) ext.StartupStatus {
+func (l *Claims) startup(s Snapshot, ready bool) ext.StartupStatus {
+	c := s.claim
 	at, now := c.Status.Startup, metav1.NewMicroTime(l.Now().Truncate(time.Microsecond))
+	if first := s.learned.startup.FirstReadyTime; first != nil {
+		now = *first
+	}
 	if served := meta.IsStatusConditionTrue(c.Status.Conditions, view.Ready); served && at.ControllerObservedTime == nil {
 		return at
 	}

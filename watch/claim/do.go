@@ -37,7 +37,11 @@ func (l *Claims) Do(ctx context.Context, s Snapshot, d states.Decision) (learned
 	case states.Refuse:
 		err = l.refuse(ctx, s, d)
 	case states.Move:
-		known, err = l.move(ctx, s, d)
+		if d.About.Part == states.PartPod {
+			known, err = l.handPod(ctx, s, d)
+		} else {
+			known, err = l.move(ctx, s, d)
+		}
 	case states.Report:
 		known, err = l.report(ctx, s, d.Reason)
 	case states.Annotate:
@@ -250,6 +254,32 @@ func (l *Claims) refuse(ctx context.Context, s Snapshot, d states.Decision) erro
 	l.Shelves.Done(s.key, s.sandbox.Name)
 	l.handOver(s)
 	return err
+}
+
+// handPod makes the pod of the sandbox the claim's. It is not sent when the claim or the pod
+// has changed by then, for the step would only lose. Annotations that cannot be written
+// beside it hold nothing up: their own loop writes them.
+func (l *Claims) handPod(ctx context.Context, s Snapshot, d states.Decision) (learned, error) {
+	known := s.learned
+	var beside sync.WaitGroup
+	if d.About.Beside == states.Annotate {
+		of := apply.ClaimAnnotations{Sandbox: s.sandbox.Name, Startup: l.startup(s, true), Urgent: true}
+		beside.Go(func() {
+			got, err := l.Writer.AnnotateClaim(ctx, s.claim, of)
+			if err == nil && l.Stores.Claims.Put(got) == nil {
+				known.startup = of.Startup
+			}
+		})
+	}
+	still := l.Stores.Pods.Still(s.pod)
+	wanted := apply.While(ctx, func() bool { return still() && l.Stores.Claims.Stays(s.claim) })
+	got, err := l.Writer.MovePod(wanted, apply.PodMove{Pod: s.pod, Sandbox: s.sandbox, Claim: s.claim, Decision: d})
+	beside.Wait()
+	if errors.Is(err, apply.ErrRefused) {
+		known.failure = view.Problem{Reason: states.ReasonHandoverRefused, Message: apply.Message(err)}
+		return known, nil
+	}
+	return known, l.Stores.Pods.Settle(ctx, s.pod, got, err)
 }
 
 // move writes an edge. The status that goes with it agrees with the sandbox, so it

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -42,6 +43,7 @@ var words = map[states.Reason]string{
 	states.ReasonTemplateInvalid: "ReconcilerError Error seen: what is wrong",
 	states.ReasonNameTaken:       "ReconcilerError Error seen: what is wrong",
 	states.ReasonCreateRefused:   "ReconcilerError Error seen: what is wrong",
+	states.ReasonHandoverRefused: "ReconcilerError Error seen: what is wrong",
 }
 
 // followed are the reasons for which a claim says what its sandbox says.
@@ -175,7 +177,7 @@ func TestAReasonWithoutAnOccasionIsNoEventNorIsAWriteThatFailed(t *testing.T) {
 func TestEveryReasonToTellAClaimIsWorded(t *testing.T) {
 	g := NewWithT(t)
 	problems := []states.Reason{"", states.ReasonInvalidMetadata, states.ReasonEnvRejected, states.ReasonVolumesRejected, states.ReasonEnvInvalid,
-		states.ReasonTemplateInvalid, states.ReasonNameTaken, states.ReasonCreateRefused}
+		states.ReasonTemplateInvalid, states.ReasonNameTaken, states.ReasonCreateRefused, states.ReasonHandoverRefused}
 	decided := map[states.Reason]bool{}
 	for _, state := range []states.State{states.Warming, states.Binding, states.Bound, states.Stale} {
 		for _, held := range states.Holdings {
@@ -225,15 +227,70 @@ func lends(t testing.TB, all ...metav1.Object) (*world, *recorder) {
 	return w, r
 }
 
-func TestAWarmClaimIsTwoWritesAndTheRestLooksAfterThem(t *testing.T) {
+func TestAWarmClaimIsThreeWritesAndTheRestLooksAfterThem(t *testing.T) {
 	w, r := lends(t, aClaim(), aPool())
+	w.Quiet = func() bool { return false }
 	w.Annotate = func(k view.Key) { w.woken = append(w.woken, "annotations "+k.String()) }
 	w.g.Expect(loop.Step(t.Context(), w.Claims, key)).To(Equal(loop.Result{}))
-	w.g.Expect(r.wrote).To(Equal([]string{"adopt s", "bound"}))
+	w.g.Expect(r.wrote).To(Equal([]string{"adopt s", "handed s", "bound"}))
 	w.g.Expect(r.status.State).To(Equal(ext.StateBound))
 	w.g.Expect(w.woken).To(Equal([]string{"sandbox a/s", "pool a/p", "annotations a/c"}))
 	w.g.Expect(w.Shelves.Loans("p-uid")).To(BeEmpty())
 	w.g.Expect(w.told(r)).To(Equal([]string{told[states.ReasonAdopted]}))
+}
+
+func TestAClaimThatIsServedAloneIsAnnotatedBesideTheHandOverAndItsStatusSaysTheSame(t *testing.T) {
+	w, r := lends(t, aClaim(), aPool())
+	w.Annotate = func(k view.Key) { w.woken = append(w.woken, "annotations "+k.String()) }
+	w.g.Expect(loop.Step(t.Context(), w.Claims, key)).To(Equal(loop.Result{}))
+	w.g.Expect(r.wrote).To(HaveExactElements(Equal("adopt s"), HavePrefix(""), HavePrefix(""), Equal("bound")))
+	w.g.Expect(r.wrote).To(ContainElements("handed s", "annotate s 12:00:00"))
+	w.g.Expect(w.woken).To(Equal([]string{"sandbox a/s", "pool a/p"}), "nothing is left to annotate")
+	claim, _ := w.Stores.Claims.Get(key)
+	w.g.Expect(claim.Annotations[apply.AnnotationFirstReady]).To(Equal(claim.Status.Startup.FirstReadyTime.UTC().Format(time.RFC3339Nano)))
+}
+
+func TestAnnotationsThatCannotBeWrittenBesideTheHandOverHoldNothingUp(t *testing.T) {
+	w, r := lends(t, aClaim(), aPool())
+	w.Writer = annotatesNothing{r}
+	w.Annotate = func(k view.Key) { w.woken = append(w.woken, "annotations "+k.String()) }
+	w.g.Expect(loop.Step(t.Context(), w.Claims, key)).To(Equal(loop.Result{}))
+	w.g.Expect(r.wrote).To(Equal([]string{"adopt s", "handed s", "bound"}))
+	w.g.Expect(w.woken).To(ContainElement("annotations a/c"))
+}
+
+// annotatesNothing is a writer whose server refuses annotations.
+type annotatesNothing struct{ *recorder }
+
+func (r annotatesNothing) AnnotateClaim(context.Context, *ext.SandboxClaim, apply.ClaimAnnotations) (*ext.SandboxClaim, error) {
+	return nil, apply.ErrRefused
+}
+
+func TestAClaimWhosePodMayNotBecomeItsOwnSaysSoAndIsTriedAgain(t *testing.T) {
+	w, r := lends(t, aClaim(), aPool())
+	w.Writer = refusesHandover{r}
+	w.g.Expect(loop.Step(t.Context(), w.Claims, key)).To(Equal(loop.Result{Retry: true}))
+	w.g.Expect(r.wrote).To(Equal([]string{"adopt s", "report"}))
+	w.g.Expect(r.status.State).NotTo(Equal(ext.StateBound))
+	w.g.Expect(r.status.Conditions[0].Message).To(Equal("Error seen: policy: refused"))
+}
+
+// refusesHandover is a writer whose server lets no pod change.
+type refusesHandover struct{ *recorder }
+
+func (r refusesHandover) MovePod(context.Context, apply.PodMove) (*corev1.Pod, error) {
+	return nil, fmt.Errorf("policy: %w", apply.ErrRefused)
+}
+
+func TestAClaimWhosePodIsGoneIsToldOnceItsSandboxSaysSo(t *testing.T) {
+	w := aWorld(t, aClaim(), aPool(), aTemplate(), aSandbox(owned, ready))
+	r := w.writing()
+	w.g.Expect(loop.Step(t.Context(), w.Claims, key)).To(Equal(loop.Result{}))
+	w.g.Expect(r.wrote).To(BeEmpty(), "the sandbox still says that it is Ready")
+	w.put(aSandbox(owned, func(b *agents.Sandbox) { b.ResourceVersion = "6" }))
+	w.g.Expect(loop.Step(t.Context(), w.Claims, key)).To(Equal(loop.Result{}))
+	w.g.Expect(r.wrote).To(Equal([]string{"bound"}))
+	w.g.Expect(r.status.Conditions[0].Status).To(Equal(metav1.ConditionFalse))
 }
 
 func TestAStrictClaimProvesBesideItsAdoptionThatItsSandboxIsCurrent(t *testing.T) {
@@ -243,7 +300,7 @@ func TestAStrictClaimProvesBesideItsAdoptionThatItsSandboxIsCurrent(t *testing.T
 		fails  error
 		wrote  []string
 	}{
-		{"it is", states.FreshnessProven, nil, []string{"adopt s", "bound"}},
+		{"it is", states.FreshnessProven, nil, []string{"adopt s", "handed s", "bound"}},
 		{"the watches are behind, and it waits for them", states.FreshnessBehind, nil, []string{"adopt s"}},
 		{"nobody can say", states.FreshnessUnknown, errors.New("no"), []string{"adopt s"}},
 	} {
@@ -384,9 +441,9 @@ func lately(t *testing.T, w *world, r *recorder, happens func()) late {
 	return late{r, a, happens}
 }
 
-func (l late) AnnotateClaim(ctx context.Context, c *ext.SandboxClaim, sandbox string, observed time.Time) (*ext.SandboxClaim, error) {
+func (l late) AnnotateClaim(ctx context.Context, c *ext.SandboxClaim, of apply.ClaimAnnotations) (*ext.SandboxClaim, error) {
 	l.happens()
-	return l.applier.AnnotateClaim(ctx, c, sandbox, observed)
+	return l.applier.AnnotateClaim(ctx, c, of)
 }
 
 func (l late) ReportClaim(ctx context.Context, c *ext.SandboxClaim, want ext.SandboxClaimStatus) (*ext.SandboxClaim, error) {
@@ -412,7 +469,7 @@ func TestAClaimInLineSaysNothingOfThatOnceItsTurnHasComeOrItIsGone(t *testing.T)
 		{"its turn has come", func(w *world) {
 			w.put(aPod())
 			w.Shelves.Sync(view.KeyOf(aSandbox()))
-		}, []string{"adopt s", "bound"}},
+		}, []string{"adopt s", "handed s", "bound"}},
 		{"it is gone", func(w *world) { w.Stores.Claims.MarkDeleted(aClaim()) }, nil},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -56,7 +56,7 @@ func aWorld(t testing.TB, all ...metav1.Object) *world {
 	}
 	w.Claims = &Claims{
 		Stores: filled(t), Wake: wake("claim"), WakeSandbox: wake("sandbox"), WakePool: wake("pool"),
-		Leads: func() bool { return true }, Metrics: NewMetrics(nil),
+		Leads: func() bool { return true }, Quiet: func() bool { return true }, Metrics: NewMetrics(nil),
 		MaxWait: 10 * time.Second, Now: func() time.Time { return noon.Time },
 	}
 	w.AllowLabels([]string{"sandbox.users.io"})
@@ -262,13 +262,32 @@ func (r *recorder) ReportClaim(_ context.Context, c *ext.SandboxClaim, want ext.
 	return r.next(c, "report", want)
 }
 
-func (r *recorder) AnnotateClaim(_ context.Context, c *ext.SandboxClaim, sandbox string, observed time.Time) (*ext.SandboxClaim, error) {
-	r.wrote = append(r.wrote, fmt.Sprintf("annotate %s %s", sandbox, observed.Format(time.TimeOnly)))
+func (r *recorder) AnnotateClaim(_ context.Context, c *ext.SandboxClaim, of apply.ClaimAnnotations) (*ext.SandboxClaim, error) {
+	r.note(fmt.Sprintf("annotate %s %s", of.Sandbox, of.Startup.ControllerObservedTime.Format(time.TimeOnly)))
 	got := c.DeepCopy()
 	got.ResourceVersion = c.ResourceVersion + "0"
 	noted(got)
-	got.Annotations[apply.AnnotationSandboxName] = sandbox
+	got.Annotations[apply.AnnotationSandboxName] = of.Sandbox
+	if at := of.Startup.FirstReadyTime; at != nil {
+		got.Annotations[apply.AnnotationFirstObserved] = of.Startup.ControllerObservedTime.UTC().Format(time.RFC3339Nano)
+		got.Annotations[apply.AnnotationFirstReady] = at.UTC().Format(time.RFC3339Nano)
+	}
 	return got, r.err
+}
+
+func (r *recorder) MovePod(_ context.Context, m apply.PodMove) (*corev1.Pod, error) {
+	r.note(fmt.Sprintf("%s %s", m.Decision.About.Event, m.Pod.Name))
+	edge, _ := states.Pod.Edge(states.Pod.Parse(m.Pod.Labels[apply.LabelState]), m.Decision.About.Event)
+	got := m.Pod.DeepCopy()
+	got.Labels[apply.LabelState], got.ResourceVersion = string(edge.To), m.Pod.ResourceVersion+"0"
+	return got, r.err
+}
+
+// note remembers a write, also of two at a time.
+func (r *recorder) note(what string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.wrote = append(r.wrote, what)
 }
 
 // noted has the annotations of a claim that was served before anybody noted when.

@@ -151,11 +151,8 @@ func (l *Sandboxes) movePod(ctx context.Context, s Snapshot, d states.Decision) 
 func (l *Sandboxes) stands(s Snapshot) func() bool {
 	still := l.Stores.Pods.Still(s.pods.pod)
 	return func() bool {
-		if s.Facts.Holder == states.HolderClaim {
-			c, ok := l.Stores.Claims.Get(view.KeyOf(s.claim))
-			if !ok || c.UID != s.claim.UID || c.DeletionTimestamp != nil {
-				return false
-			}
+		if s.Facts.Holder == states.HolderClaim && !l.Stores.Claims.Stays(s.claim) {
+			return false
 		}
 		return still()
 	}

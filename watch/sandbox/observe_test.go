@@ -145,7 +145,15 @@ func TestWhatIsGatheredOfASandbox(t *testing.T) {
 		{"one whose claim was made again under its name, as the server says", []metav1.Object{aSandbox(ofClaim), aClaim(func(c *ext.SandboxClaim) { c.UID = "another" })},
 			learned{claimIs: states.PresenceShown}, but(func(f *states.SandboxFacts) { f.Holder, f.Warm = states.HolderGone, true })},
 		{"one whose claim is being deleted", []metav1.Object{aSandbox(ofClaim), aClaim(func(c *ext.SandboxClaim) { c.DeletionTimestamp = &noon })}, learned{},
-			but(func(f *states.SandboxFacts) { f.Holder, f.Warm, f.ClaimEnds = states.HolderGone, true, true })},
+			but(func(f *states.SandboxFacts) {
+				f.Holder, f.Warm, f.ClaimEnds, f.ClaimUntold = states.HolderGone, true, true, true
+			})},
+		{"one whose claim was told of it and is being deleted", []metav1.Object{aSandbox(ofClaim), aClaim(bound, func(c *ext.SandboxClaim) { c.DeletionTimestamp = &noon })}, learned{},
+			but(func(f *states.SandboxFacts) {
+				f.Holder, f.Warm, f.ClaimEnds, f.ClaimKnows = states.HolderGone, true, true, true
+			})},
+		{"one that was made for its claim", []metav1.Object{aSandbox(ofClaim, func(b *agents.Sandbox) { b.Labels[apply.LabelLaunch] = apply.LaunchCold }), aClaim()}, learned{},
+			but(func(f *states.SandboxFacts) { f.Holder, f.Own = states.HolderClaim, true })},
 		{"one whose claim was made again under its name and is being deleted", []metav1.Object{aSandbox(ofClaim), aClaim(func(c *ext.SandboxClaim) { c.UID, c.DeletionTimestamp = "another", &noon })},
 			learned{claimIs: states.PresenceShown}, but(func(f *states.SandboxFacts) { f.Holder, f.Warm = states.HolderGone, true })},
 		{"one whose claim was not told", []metav1.Object{aSandbox(ofClaim), aClaim()}, learned{loan: states.LoanOpen}, but(func(f *states.SandboxFacts) {

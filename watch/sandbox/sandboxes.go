@@ -126,6 +126,7 @@ func (l *Sandboxes) Observe(key view.Key, known learned) Snapshot {
 		c = view.Claim(claim)
 		f.ClaimKnows, f.Refused, f.Retired = c.Knows(v), c.Refuses(v), v.Retired && !c.Keeps(v)
 		f.ClaimEnds = c.Terminating && c.UID == v.Owner.UID
+		f.ClaimUntold, f.Own = f.ClaimEnds && c.State == states.Binding, v.OwnOf(c)
 	}
 	f.Holder = states.HolderOf(v, c, is)
 	f.Expired, f.ExpiresIn = over, in

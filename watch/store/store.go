@@ -211,7 +211,8 @@ func (s *Store[T]) Ahead() int {
 func (s *Store[T]) Version() string { return s.informer.GetIndexer().LastStoreSyncResourceVersion() }
 
 // Passed reports whether the informer has passed a resource version: what it does
-// not show by then does not exist.
+// not show by then does not exist. The version may be of another kind of ours, for a
+// server counts the writes to all custom resources with one counter.
 func (s *Store[T]) Passed(version string) bool { return AtLeast(s.Version(), version) }
 
 // Read reads one object from the API server itself: a read without a resource
@@ -280,6 +281,13 @@ func (s *Store[T]) Fetch(ctx context.Context, key view.Key) (o T, found bool, er
 func (s *Store[T]) Has(was T) bool {
 	is, ok := s.Get(view.KeyOf(was))
 	return ok && is.GetUID() == was.GetUID()
+}
+
+// Stays reports whether an object is still there, as far as is known, and is not being
+// deleted.
+func (s *Store[T]) Stays(was T) bool {
+	is, ok := s.Get(view.KeyOf(was))
+	return ok && is.GetUID() == was.GetUID() && is.GetDeletionTimestamp() == nil
 }
 
 // Still returns what tells whether an object is as it was seen, as far as is known when

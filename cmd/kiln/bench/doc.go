@@ -1,12 +1,15 @@
 // Package bench measures how claims are served, as their users meet it: from just
-// before the call that creates a claim to the watch event in which it is Ready and
-// names its sandbox. It knows the public API alone, so it measures any controller
-// that serves it.
+// before the call that creates a claim until the claim can be used. It can be used when
+// it is Ready and names its sandbox, and the pod of that carries the claim's UID and no
+// pool's label: routers, Services and network policies find it by these. The time until
+// the claim is Ready is told apart. The package knows the public API alone, so it
+// measures any controller that serves it. One that writes no claim's UID on pods is
+// judged by the pool's label alone.
 //
 //	options    what to measure, and whether that makes sense
 //	schedule   when claims arrive
 //	server     requests, over several connections
-//	watch      events: one watch on all claims, read line by line
+//	watch      events: one watch each on all claims and all pods, read line by line
 //	ledger     what was seen of every claim; judged by judge, summed up by summary
 //	trial      one scenario under way; load is one claim's life in it
 //	scenario   the scenarios, in the order in which a round runs them

@@ -190,6 +190,7 @@ func (s *session) playFloor(ctx context.Context) ([]Result, error) {
 	}
 	r, err := s.measure(ctx, Floor, s.Rate, func(ctx context.Context, t *trial) error {
 		t.claims, t.make = s.floor.path(s.Namespace, "sandboxclaims"), t.makeAll
+		t.ledger.ignorePods()
 		ctx, stop, err := s.server.attend(ctx, source{path: t.claims}, t.ledger.see)
 		if err != nil {
 			return err

@@ -58,6 +58,7 @@ func (t *trial) floorBurst(ctx context.Context, claims int, shelf []object) erro
 	defer cancel(nil)
 	made := make(chan object, claims)
 	t.claims = t.floor.path(t.Namespace, "sandboxclaims")
+	t.ledger.ignorePods()
 	t.make = func(ctx context.Context, one *life) error {
 		claim, err := t.floorClaim(ctx, one.name)
 		if err == nil {

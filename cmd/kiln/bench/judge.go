@@ -12,14 +12,17 @@ type Checks struct {
 	// StaleServed is claims that were made after a template change was answered and got
 	// a pod of the older template, from a pool whose strategy promises that they do not.
 	StaleServed int `json:"stale_served"`
-	// Unbound is claims that were made and were not served in time.
+	// Unbound is claims that were made and were not Ready in time.
 	Unbound int `json:"unbound"`
+	// UnreachableAtReady is claims whose pod did not yet carry their UID, or still carried
+	// the pool's label, when they were Ready.
+	UnreachableAtReady int `json:"unreachable_at_ready"`
 }
 
 func (c Checks) broken() bool { return c != Checks{} }
 
 func (c Checks) String() string {
-	return fmt.Sprintf("double_held %d, stale_served %d, unbound %d", c.DoubleHeld, c.StaleServed, c.Unbound)
+	return fmt.Sprintf("double_held %d, stale_served %d, unbound %d, unreachable_at_ready %d", c.DoubleHeld, c.StaleServed, c.Unbound, c.UnreachableAtReady)
 }
 
 // judge looks at the lives of all claims of a run. It names what it finds, the first
@@ -41,6 +44,12 @@ func judge(lives []life) (c Checks, violations []string) {
 			c.StaleServed++
 			violations = note(violations, c.StaleServed,
 				"claim %s was made after the template's revision %d and got a pod of revision %d", one.name, one.wants, one.got)
+		}
+	}
+	for _, one := range lives {
+		if one.unreachable {
+			c.UnreachableAtReady++
+			violations = note(violations, c.UnreachableAtReady, "claim %s was Ready before its pod said that it is the claim's", one.name)
 		}
 	}
 	for _, sandbox := range order {

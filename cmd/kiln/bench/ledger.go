@@ -2,6 +2,7 @@ package bench
 
 import (
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -10,10 +11,17 @@ import (
 // scenario; zero means never.
 type life struct {
 	name string
+	uid  string
 	// asked is just before the create call, answered when that came back, seen the first
 	// watch event of the claim, bound the one in which it is Ready and names its sandbox,
-	// dropped just before the call that deletes it.
-	asked, answered, seen, bound, dropped time.Duration
+	// served when its pod says that it is the claim's as well, dropped just before the call
+	// that deletes it.
+	asked, answered, seen, bound, served, dropped time.Duration
+	// unreachable: when the claim was Ready its pod did not yet say that it is the
+	// claim's, by the order in which the API server wrote the two.
+	unreachable bool
+	// version is that of the claim when it was Ready first.
+	version string
 	// sandboxes are all that the claim was ever told of, the first one first.
 	sandboxes []string
 	// sandbox is the name of the first one.
@@ -23,8 +31,8 @@ type life struct {
 	wants, got int
 	// refused is why the claim could not be made.
 	refused string
-	// ready is closed when the claim is bound.
-	ready chan struct{}
+	// done is closed when the claim is served.
+	done chan struct{}
 }
 
 // A ledger keeps the lives of the claims of one scenario.
@@ -37,19 +45,42 @@ type ledger struct {
 	lives    []*life
 	byName   map[string]*life
 	errors   map[string]int
-	// bound and refused count lives.
-	bound, refused int
+	// bare: no pods are looked at. A claim is served when it is Ready.
+	bare bool
+	// labelled: pods carry the UIDs of claims. A controller that writes none is judged by
+	// the pool's label alone.
+	labelled bool
+	// marked are the pods without a pool's label, and waits the claims that are Ready and
+	// whose pod is not known to be theirs yet, both by the pod's name.
+	marked map[string]claimed
+	waits  map[string]*life
+	// served and refused count lives.
+	served, refused int
+}
+
+// A claimed is what a pod says of the claim that it belongs to, and since when. The claim
+// is empty if the pod does not carry its UID.
+type claimed struct {
+	claim, version string
+	at             time.Duration
 }
 
 func newLedger() *ledger {
-	return &ledger{begun: time.Now(), byName: map[string]*life{}, errors: map[string]int{}}
+	return &ledger{begun: time.Now(), byName: map[string]*life{}, errors: map[string]int{}, marked: map[string]claimed{}, waits: map[string]*life{}}
+}
+
+// ignorePods has claims count as served when they are Ready.
+func (l *ledger) ignorePods() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.bare = true
 }
 
 // ask notes that a claim is about to be made.
 func (l *ledger) ask(name string) *life {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	one := &life{name: name, wants: l.revision, ready: make(chan struct{})}
+	one := &life{name: name, wants: l.revision, done: make(chan struct{})}
 	l.byName[name] = one
 	l.lives = append(l.lives, one)
 	one.asked = time.Since(l.begun)
@@ -91,8 +122,8 @@ func (l *ledger) promise(revision int) {
 	l.revision = revision
 }
 
-// serve notes of which revision the pod of a claim is.
-func (l *ledger) serve(one *life, revision int) {
+// revise notes of which revision the pod of a claim is.
+func (l *ledger) revise(one *life, revision int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	one.got = revision
@@ -117,18 +148,68 @@ func (l *ledger) see(at time.Time, e event) {
 	if id := told.Name + "/" + told.UID; !slices.Contains(one.sandboxes, id) {
 		one.sandboxes = append(one.sandboxes, id)
 	}
-	if one.bound == 0 {
-		one.bound, one.sandbox = now, told.Name
-		l.bound++
-		close(one.ready)
+	if one.bound > 0 {
+		return
+	}
+	one.bound, one.sandbox, one.uid, one.version = now, told.Name, e.Object.Metadata.UID, e.Object.Metadata.ResourceVersion
+	if m, ok := l.marked[one.sandbox]; l.bare || ok && l.fits(m, one) {
+		l.serve(one, m)
+		return
+	}
+	l.waits[one.sandbox] = one
+}
+
+// seePod notes an event of a pod.
+func (l *ledger) seePod(at time.Time, e event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	is := e.Object.Metadata
+	if l.bare {
+		return
+	}
+	if e.Type == deleted || is.Labels.Pool != nil {
+		delete(l.marked, is.Name)
+		return
+	}
+	l.labelled = l.labelled || is.Labels.ClaimUID != ""
+	if had, ok := l.marked[is.Name]; ok && had.claim == is.Labels.ClaimUID {
+		return
+	}
+	m := claimed{is.Labels.ClaimUID, is.ResourceVersion, at.Sub(l.begun)}
+	l.marked[is.Name] = m
+	if one := l.waits[is.Name]; one != nil && l.fits(m, one) {
+		l.serve(one, m)
 	}
 }
 
-// waiting counts the claims that were made and are not bound, and those that are.
-func (l *ledger) waiting() (waiting, bound int) {
+// fits reports whether a pod is known to be a claim's.
+func (l *ledger) fits(pod claimed, one *life) bool {
+	return pod.claim == one.uid || pod.claim == "" && !l.labelled
+}
+
+// serve notes that a claim can be used. Which of the two was written first the resource
+// versions say: watches of two kinds may be read in another order.
+func (l *ledger) serve(one *life, pod claimed) {
+	one.served = max(one.bound, pod.at)
+	one.unreachable = !l.bare && later(pod.version, one.version)
+	delete(l.waits, one.sandbox)
+	l.served++
+	close(one.done)
+}
+
+// later compares resource versions, which are numbers of one sequence for all kinds of a
+// server whose objects are in one etcd.
+func later(a, than string) bool {
+	x, err := strconv.ParseUint(a, 10, 64)
+	y, other := strconv.ParseUint(than, 10, 64)
+	return err == nil && other == nil && x > y
+}
+
+// waiting counts the claims that were made and are not served, and those that are.
+func (l *ledger) waiting() (waiting, served int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.lives) - l.refused - l.bound, l.bound
+	return len(l.lives) - l.refused - l.served, l.served
 }
 
 // close ends the book: copies of all lives, and the errors.
@@ -137,6 +218,7 @@ func (l *ledger) close() ([]life, map[string]int) {
 	defer l.mu.Unlock()
 	lives := make([]life, len(l.lives))
 	for i, one := range l.lives {
+		one.unreachable = one.unreachable || one.bound > 0 && one.served == 0
 		lives[i] = *one
 	}
 	return lives, l.errors

@@ -119,8 +119,8 @@ func plotLatency(results []Result) string {
 	for i, r := range results {
 		var took []float64
 		for _, c := range r.Timeline {
-			if c.Bound > 0 {
-				took = append(took, max(c.Bound-c.Asked, 0.1))
+			if c.Served > 0 {
+				took = append(took, max(c.Served-c.Asked, 0.1))
 			}
 		}
 		if len(took) == 0 {
@@ -160,15 +160,15 @@ var phases = []struct {
 	of   func(c Claim, end float64) (from, to float64)
 }{
 	{"asked, not seen yet", func(c Claim, _ float64) (from, to float64) { return c.Asked, c.Seen }},
-	{"binding", func(c Claim, _ float64) (from, to float64) { return c.Seen, c.Bound }},
+	{"binding", func(c Claim, _ float64) (from, to float64) { return c.Seen, c.Served }},
 	{"bound", func(c Claim, _ float64) (from, to float64) {
-		if c.Bound == 0 {
+		if c.Served == 0 {
 			return 0, 0
 		}
-		return c.Bound, c.Dropped
+		return c.Served, c.Dropped
 	}},
 	{"never bound", func(c Claim, end float64) (from, to float64) {
-		if c.Bound > 0 {
+		if c.Served > 0 {
 			return 0, 0
 		}
 		return c.Asked, end
@@ -179,7 +179,7 @@ var phases = []struct {
 func plotTimeline(r Result) string {
 	p := &plot{xName: "seconds", yName: "claims", yMax: float64(len(r.Timeline))}
 	for _, c := range r.Timeline {
-		p.xMax = max(p.xMax, c.Asked/1000, c.Bound/1000, c.Dropped/1000)
+		p.xMax = max(p.xMax, c.Asked/1000, c.Served/1000, c.Dropped/1000)
 	}
 	if p.xMax == 0 {
 		return ""
@@ -210,10 +210,10 @@ func plotThroughput(r Result) string {
 	counts := map[string]map[int]float64{"asked": {}, "served": {}}
 	for _, c := range r.Timeline {
 		counts["asked"][int(c.Asked/1000)]++
-		if c.Bound > 0 {
-			counts["served"][int(c.Bound/1000)]++
+		if c.Served > 0 {
+			counts["served"][int(c.Served/1000)]++
 		}
-		p.xMax = max(p.xMax, math.Floor(c.Asked/1000)+1, math.Floor(c.Bound/1000)+1)
+		p.xMax = max(p.xMax, math.Floor(c.Asked/1000)+1, math.Floor(c.Served/1000)+1)
 	}
 	for _, all := range counts {
 		for _, n := range all {

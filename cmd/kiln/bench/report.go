@@ -41,9 +41,12 @@ type Result struct {
 	Pool int     `json:"pool"`
 	Rate float64 `json:"rate,omitempty"`
 
-	Claims  int     `json:"claims"`
-	Ready   int     `json:"ready"`
-	Latency Latency `json:"latency_ms"`
+	Claims int `json:"claims"`
+	Ready  int `json:"ready"`
+	// Latency is from asking for a claim until it can be used: it is Ready, and its pod says
+	// that it is the claim's. ReadyLatency is until it is Ready.
+	Latency      Latency `json:"latency_ms"`
+	ReadyLatency Latency `json:"ready_latency_ms"`
 	// Overtaken is the longest that a claim waited on after one was served that the watch
 	// had shown later, in milliseconds: zero where the first that comes is served first.
 	Overtaken float64 `json:"overtaken_ms"`

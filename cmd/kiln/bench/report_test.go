@@ -22,11 +22,12 @@ func sample() *Report {
 		return Result{
 			Scenario: scenario, Pool: 100, Rate: 10, Claims: 3, Ready: 3,
 			Latency: Latency{P50: p50, P90: 2 * p50, P99: 3 * p50, Max: 3 * p50, Mean: p50}, Overtaken: 7,
-			SubmitQPS: 10, CompletionQPS: 9, PeakConcurrency: 2, WarmServedFraction: 1, AllReadySeconds: 1.5, CycleSeconds: 3,
+			ReadyLatency: Latency{P50: p50 - 1, P99: 3*p50 - 1},
+			SubmitQPS:    10, CompletionQPS: 9, PeakConcurrency: 2, WarmServedFraction: 1, AllReadySeconds: 1.5, CycleSeconds: 3,
 			Requests: []Requests{{"POST", "sandboxclaims", "201", 1}, {"APPLY", "sandboxes", "200", cpu / 10}, {"GET", "pods", "200", 0.5}},
 			CPU:      &CPU{By: map[string]float64{apiServer: cpu / 2, etcd: cpu / 4, controller: cpu / 8, others: cpu / 8}, Sum: cpu, LoadTool: 3},
 			Memory:   map[string]float64{controller: 123},
-			Timeline: []Claim{{0, 2, p50, 900, false}, {100, 103, 100 + 2*p50, 900, false}, {200, 0, 200 + 3*p50, 0, true}},
+			Timeline: []Claim{{0, 2, p50, p50, 900, false}, {100, 103, 100 + 2*p50, 100 + 2*p50, 900, false}, {200, 0, 200 + 3*p50, 200 + 3*p50, 0, true}},
 			Usage:    []Usage{{0.5, map[string]float64{apiServer: 0.4, loadTool: 0.1}}, {1, map[string]float64{apiServer: 0.6}}},
 		}
 	}
@@ -108,11 +109,11 @@ func TestATableSaysWhatWasMeasured(t *testing.T) {
 	text := regexp.MustCompile(` +`).ReplaceAllString(out.String(), " ")
 	for _, line := range []string{
 		"API server v1.36.3, 2 cores here, pod template 4.3 KB, 2026-11-21T00:00:00Z",
-		"SCENARIO POOL CLAIMS P50 ms P90 P99 MAX OVERTAKEN P50/FLOOR",
-		"sustained 100 3 20.0 40.0 60.0 60.0 7.00 2.00 1.50 10.0 9.00 2 1.00 0 1 <b>, 2 create: Forbidden",
+		"SCENARIO POOL CLAIMS P50 ms P90 P99 MAX OVERTAKEN P50/FLOOR READY P50 P99 ALL SERVED s",
+		"sustained 100 3 20.0 40.0 60.0 60.0 7.00 2.00 19.0 59.0 1.50 10.0 9.00 2 1.00 0 1 <b>, 2 create: Forbidden",
 		"sustained 60.0 30.0 (x1.50) 15.0 (x1.50) 7.50 7.50 (x1.50) 1.50 3.00 7.50 7.00 1.36 123",
 		"sweep: 10.0 claims a second is the highest rate that was tried with p99 <= 500ms",
-		"checks: double_held 0, stale_served 0, unbound 0",
+		"checks: double_held 0, stale_served 0, unbound 0, unreachable_at_ready 0",
 		"note: no requests per claim: forbidden",
 	} {
 		g.Expect(text).To(ContainSubstring(line))

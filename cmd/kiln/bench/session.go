@@ -137,11 +137,15 @@ func marshal(o any) []byte {
 	return text
 }
 
-// watched does something while claims and the pool are watched. A watch that fails for
+// watched does something while claims, pods and the pool are watched. A watch that fails for
 // good ends it.
 func (s *session) watched(ctx context.Context, do func(context.Context) error) error {
-	for resource, see := range map[string]func(time.Time, event){"sandboxclaims": s.seeClaim, "sandboxwarmpools": s.seePool} {
-		inner, stop, err := s.server.attend(ctx, source{path: s.path(resource)}, see)
+	for of, see := range map[source]func(time.Time, event){
+		{path: s.path("sandboxclaims")}:    s.seeClaim,
+		{path: s.path("sandboxwarmpools")}: s.seePool,
+		{path: s.pods(), metadata: true}:   s.seePod,
+	} {
+		inner, stop, err := s.server.attend(ctx, of, see)
 		if apierrors.IsNotFound(err) {
 			return fmt.Errorf("%w: install the CustomResourceDefinitions first", err)
 		}
@@ -161,6 +165,12 @@ func (s *session) watched(ctx context.Context, do func(context.Context) error) e
 func (s *session) seeClaim(at time.Time, e event) {
 	if l := s.live.Load(); l != nil {
 		l.see(at, e)
+	}
+}
+
+func (s *session) seePod(at time.Time, e event) {
+	if l := s.live.Load(); l != nil {
+		l.seePod(at, e)
 	}
 }
 

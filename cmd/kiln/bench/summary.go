@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Latency is the distribution of the time from asking for a claim to having it.
+// A Latency is the distribution of the time that claims took, in milliseconds.
 type Latency struct {
 	P50  float64 `json:"p50"`
 	P90  float64 `json:"p90"`
@@ -22,6 +22,7 @@ type Claim struct {
 	Asked   float64 `json:"asked"`
 	Seen    float64 `json:"seen"`
 	Bound   float64 `json:"bound"`
+	Served  float64 `json:"served"`
 	Dropped float64 `json:"dropped"`
 	Cold    bool    `json:"cold,omitempty"`
 }
@@ -29,47 +30,50 @@ type Claim struct {
 // summarize works out every figure that the lives of claims hold.
 func summarize(lives []life) Result {
 	var r Result
-	var took []float64
-	var first, asked, answered, bound time.Duration
+	var took, ready []float64
+	var first, asked, answered, served time.Duration
 	warm := 0
 	for i, one := range lives {
 		if i == 0 || one.asked < first {
 			first = one.asked
 		}
-		asked, answered, bound = max(asked, one.asked), max(answered, one.answered), max(bound, one.bound)
+		asked, answered, served = max(asked, one.asked), max(answered, one.answered), max(served, one.served)
 		cold := one.sandbox == one.name
 		r.Timeline = append(r.Timeline, Claim{
-			Asked: ms(one.asked), Seen: ms(one.seen), Bound: ms(one.bound), Dropped: ms(one.dropped), Cold: cold && one.bound > 0,
+			Asked: ms(one.asked), Seen: ms(one.seen), Bound: ms(one.bound), Served: ms(one.served), Dropped: ms(one.dropped), Cold: cold && one.bound > 0,
 		})
-		if one.bound == 0 {
+		if one.bound > 0 {
+			ready = append(ready, ms(one.bound-one.asked))
+		}
+		if one.served == 0 {
 			continue
 		}
-		took = append(took, ms(one.bound-one.asked))
+		took = append(took, ms(one.served-one.asked))
 		if !cold {
 			warm++
 		}
 	}
 	slices.SortFunc(r.Timeline, func(a, b Claim) int { return cmp.Compare(a.Asked, b.Asked) })
-	r.Claims, r.Ready, r.Latency = len(lives), len(took), distribution(took)
+	r.Claims, r.Ready, r.Latency, r.ReadyLatency = len(lives), len(took), distribution(took), distribution(ready)
 	if r.Ready == 0 {
 		return r
 	}
 	r.WarmServedFraction = float64(warm) / float64(r.Ready)
-	r.AllReadySeconds = (bound - first).Seconds()
+	r.AllReadySeconds = (served - first).Seconds()
 	r.SubmitQPS = per(len(lives), max(asked, answered)-first)
-	r.CompletionQPS = per(r.Ready, bound-first)
+	r.CompletionQPS = per(r.Ready, served-first)
 	r.PeakConcurrency, r.Overtaken = peak(lives), ms(overtaken(lives))
 	return r
 }
 
 // overtaken is the longest that a claim waited on after a later one was served.
 func overtaken(lives []life) (most time.Duration) {
-	served := slices.DeleteFunc(slices.Clone(lives), func(one life) bool { return one.bound == 0 })
+	served := slices.DeleteFunc(slices.Clone(lives), func(one life) bool { return one.served == 0 })
 	slices.SortFunc(served, func(a, b life) int { return cmp.Compare(b.seen, a.seen) })
 	first := time.Duration(math.MaxInt64) // when the first was served of those that came later
 	for _, one := range served {
-		most = max(most, one.bound-first)
-		first = min(first, one.bound)
+		most = max(most, one.served-first)
+		first = min(first, one.served)
 	}
 	return most
 }
@@ -119,8 +123,8 @@ func peak(lives []life) int {
 	var steps []step
 	for _, one := range lives {
 		steps = append(steps, step{one.asked, 1})
-		if one.bound > 0 {
-			steps = append(steps, step{one.bound, -1})
+		if one.served > 0 {
+			steps = append(steps, step{one.served, -1})
 		}
 	}
 	slices.SortFunc(steps, func(a, b step) int {

@@ -59,7 +59,7 @@ func TestArrivalsAreAPoissonProcessThatCanBeRepeated(t *testing.T) {
 
 // bound is a life of a claim that was served.
 func bound(name, sandbox string, asked, bound time.Duration) life {
-	return life{name: name, asked: asked, answered: asked + 1, seen: asked + 2, bound: bound, sandbox: sandbox, sandboxes: []string{sandbox + "/"}}
+	return life{name: name, asked: asked, answered: asked + 1, seen: asked + 2, bound: bound, served: bound, sandbox: sandbox, sandboxes: []string{sandbox + "/"}}
 }
 
 func TestTheLivesOfClaimsAreSummedUp(t *testing.T) {
@@ -103,9 +103,10 @@ func TestALedgerTakesTheFirstEventInWhichAClaimIsReadyAndNamesItsSandbox(t *test
 	tell(2, "MODIFIED", "a", "", "True")
 	tell(3, "MODIFIED", "a", "s", "False")
 	tell(4, "MODIFIED", "b", "t", "True")
-	g.Expect(one.ready).NotTo(BeClosed())
+	g.Expect(one.bound).To(BeZero())
 	tell(5, "MODIFIED", "a", "s", "True")
-	g.Expect(one.ready).To(BeClosed())
+	g.Expect(one.bound).NotTo(BeZero())
+	g.Expect(one.done).NotTo(BeClosed(), "its pod has not said that it is the claim's")
 	tell(6, "MODIFIED", "a", "u", "True")
 	tell(7, deleted, "a", "v", "True")
 	lives, _ := l.close()
@@ -114,4 +115,75 @@ func TestALedgerTakesTheFirstEventInWhichAClaimIsReadyAndNamesItsSandbox(t *test
 	g.Expect(lives[0].bound).To(Equal(5 * time.Second))
 	g.Expect(lives[0].sandbox).To(Equal("s"))
 	g.Expect(lives[0].sandboxes).To(Equal([]string{"s/", "u/"}), "every sandbox it was told of")
+}
+
+func TestAClaimIsServedWhenItIsReadyAndItsPodSaysThatItIsTheClaims(t *testing.T) {
+	hash := "1a2b3c4d"
+	type said struct {
+		claim, pod string // resource versions; of the pod, as it becomes the claim's
+		podFirst   bool
+		labels     labels
+	}
+	for name, row := range map[string]struct {
+		said
+		served      time.Duration
+		unreachable bool
+	}{
+		"the pod was written first, and seen first":   {said{"7", "6", true, labels{ClaimUID: "u"}}, 2 * time.Second, false},
+		"the pod was written first, and seen last":    {said{"7", "6", false, labels{ClaimUID: "u"}}, 2 * time.Second, false},
+		"the claim was written first":                 {said{"7", "8", false, labels{ClaimUID: "u"}}, 2 * time.Second, true},
+		"a later version has more digits":             {said{"9", "10", false, labels{ClaimUID: "u"}}, 2 * time.Second, true},
+		"the pod still has the pool's label":          {said{"7", "6", true, labels{ClaimUID: "u", Pool: &hash}}, 0, true},
+		"the pod is another claim's of the same name": {said{"7", "6", true, labels{ClaimUID: "v"}}, 0, true},
+		"the pod lacks the claim's UID, as all do":    {said{"7", "6", true, labels{}}, 2 * time.Second, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			l := newLedger()
+			one := l.ask("a")
+			claim, pod := event{Type: added}, event{Type: added}
+			claim.Object.Metadata.Name, claim.Object.Metadata.UID, claim.Object.Metadata.ResourceVersion = "a", "u", row.claim
+			claim.Object.Status.Sandbox.Name, claim.Object.Status.Conditions = "s", []condition{{Type: "Ready", Status: "True"}}
+			pod.Object.Metadata.Name, pod.Object.Metadata.ResourceVersion, pod.Object.Metadata.Labels = "s", row.pod, row.labels
+			first, second := func(at time.Time) { l.see(at, claim) }, func(at time.Time) { l.seePod(at, pod) }
+			if row.podFirst {
+				first, second = second, first
+			}
+			first(l.begun.Add(time.Second))
+			second(l.begun.Add(2 * time.Second))
+			lives, _ := l.close()
+			g.Expect(lives[0].served).To(Equal(row.served))
+			g.Expect(lives[0].unreachable).To(Equal(row.unreachable))
+			if row.served > 0 {
+				g.Expect(one.done).To(BeClosed())
+			}
+			checks, _ := judge(lives)
+			g.Expect(checks.UnreachableAtReady > 0).To(Equal(row.unreachable))
+		})
+	}
+	t.Run("a pod lacks the claim's UID, and others have theirs", func(t *testing.T) {
+		g := NewWithT(t)
+		l := newLedger()
+		one := l.ask("a")
+		claim, pod, other := event{Type: added}, event{Type: added}, event{Type: added}
+		claim.Object.Metadata.Name, claim.Object.Metadata.UID = "a", "u"
+		claim.Object.Status.Sandbox.Name, claim.Object.Status.Conditions = "s", []condition{{Type: "Ready", Status: "True"}}
+		pod.Object.Metadata.Name, other.Object.Metadata.Name, other.Object.Metadata.Labels.ClaimUID = "s", "t", "v"
+		l.seePod(l.begun, other)
+		l.seePod(l.begun, pod)
+		l.see(l.begun.Add(time.Second), claim)
+		g.Expect(one.done).NotTo(BeClosed())
+	})
+	t.Run("a floor has no pods to look at", func(t *testing.T) {
+		g := NewWithT(t)
+		l := newLedger()
+		l.ignorePods()
+		one := l.ask("a")
+		e := event{Type: added}
+		e.Object.Metadata.Name, e.Object.Status.Sandbox.Name, e.Object.Status.Conditions = "a", "s", []condition{{Type: "Ready", Status: "True"}}
+		l.see(l.begun.Add(time.Second), e)
+		g.Expect(one.done).To(BeClosed())
+		lives, _ := l.close()
+		g.Expect(lives[0].unreachable).To(BeFalse())
+	})
 }

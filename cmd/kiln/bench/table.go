@@ -49,14 +49,14 @@ func (r *Report) Print(out io.Writer, limit time.Duration) error {
 
 func (r Round) print(out io.Writer, limit time.Duration) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "SCENARIO\tPOOL\tCLAIMS\tP50 ms\tP90\tP99\tMAX\tOVERTAKEN\tP50/FLOOR\tALL READY s\tSUBMIT/s\tSERVED/s\tPEAK\tWARM\t429\tERRORS\t")
+	fmt.Fprintln(w, "SCENARIO\tPOOL\tCLAIMS\tP50 ms\tP90\tP99\tMAX\tOVERTAKEN\tP50/FLOOR\tREADY P50\tP99\tALL SERVED s\tSUBMIT/s\tSERVED/s\tPEAK\tWARM\t429\tERRORS\t")
 	for _, one := range r.Results {
 		l, floors := one.Latency, Ratios{}
 		if one.ToFloor != nil {
 			floors = *one.ToFloor
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%.2f\t%d\t%s\t\n", one.Scenario, one.Pool, one.Claims,
-			figure(l.P50), figure(l.P90), figure(l.P99), figure(l.Max), figure(one.Overtaken), orDash(floors.P50), figure(one.AllReadySeconds),
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%.2f\t%d\t%s\t\n", one.Scenario, one.Pool, one.Claims,
+			figure(l.P50), figure(l.P90), figure(l.P99), figure(l.Max), figure(one.Overtaken), orDash(floors.P50), figure(one.ReadyLatency.P50), figure(one.ReadyLatency.P99), figure(one.AllReadySeconds),
 			figure(one.SubmitQPS), figure(one.CompletionQPS), one.PeakConcurrency, one.WarmServedFraction, one.Throttled, tally(one.Errors))
 	}
 	if err := w.Flush(); err != nil {
@@ -127,6 +127,7 @@ func (r Round) sentences(limit time.Duration) (lines []string) {
 		checks.DoubleHeld += one.Checks.DoubleHeld
 		checks.StaleServed += one.Checks.StaleServed
 		checks.Unbound += one.Checks.Unbound
+		checks.UnreachableAtReady += one.Checks.UnreachableAtReady
 		switch kind, _, _ := strings.Cut(one.Scenario, "@"); kind {
 		case Sweep:
 			swept = true

@@ -83,13 +83,13 @@ func (t *trial) ask(ctx context.Context) (*life, bool) {
 	one := t.ledger.ask(id)
 	err := t.make(ctx, one)
 	t.ledger.answer(one, err)
-	waiting, bound := t.ledger.waiting()
-	t.progress.update("round %d: %s: %d served, %d waiting", t.round, t.scenario, bound, waiting)
+	waiting, served := t.ledger.waiting()
+	t.progress.update("round %d: %s: %d served, %d waiting", t.round, t.scenario, served, waiting)
 	if err != nil {
 		return one, false
 	}
 	select {
-	case <-one.ready:
+	case <-one.done:
 	case <-ctx.Done():
 		return one, false
 	}
@@ -131,7 +131,7 @@ func (t *trial) inspect(ctx context.Context, one *life) {
 		t.ledger.fail("read the pod", err)
 		return
 	}
-	t.ledger.serve(one, revision)
+	t.ledger.revise(one, revision)
 }
 
 // pods are the names of the pods that claims were given.

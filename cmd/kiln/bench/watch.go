@@ -40,8 +40,16 @@ type object struct {
 		UID             string `json:"uid"`
 		ResourceVersion string `json:"resourceVersion"`
 		Generation      int64  `json:"generation"`
+		Labels          labels `json:"labels"`
 	} `json:"metadata"`
 	Status status `json:"status"`
+}
+
+// labels are those of a pod that say whose it is: the claim's UID, and the pool's label,
+// which is there if the key is.
+type labels struct {
+	ClaimUID string  `json:"agents.x-k8s.io/claim-uid"`
+	Pool     *string `json:"agents.x-k8s.io/warm-pool-sandbox"`
 }
 
 // A status is what claims, pools and definitions say of themselves.

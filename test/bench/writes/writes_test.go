@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/prometheus/procfs"
 	corev1 "k8s.io/api/core/v1"
@@ -149,7 +148,7 @@ func (w writer) cycle() []step {
 		}},
 		{"pod-bound", w.move(states.EventHanded)},
 		{"claim-annotate", func(ctx context.Context, m *member) (err error) {
-			m.claim, err = w.AnnotateClaim(ctx, m.claim, m.sandbox.Name, time.Now())
+			m.claim, err = w.AnnotateClaim(ctx, m.claim, apply.ClaimAnnotations{Sandbox: m.sandbox.Name})
 			return err
 		}},
 		{"event", func(ctx context.Context, m *member) error {

@@ -17,7 +17,7 @@ import (
 // A Sandbox is one long-lived pod with a name that stays, storage that stays,
 // and a spec that says whether it should run.
 type SandboxApplyConfiguration struct {
-	v1.TypeMetaApplyConfiguration    `json:",inline"`
+	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// spec is the pod that is wanted, and whether it is wanted now.
 	Spec *SandboxSpecApplyConfiguration `json:"spec,omitempty"`

@@ -16,7 +16,7 @@ import (
 //
 // A SandboxClaim is a request for one sandbox out of a warm pool.
 type SandboxClaimApplyConfiguration struct {
-	v1.TypeMetaApplyConfiguration    `json:",inline"`
+	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// spec is what is asked for.
 	Spec *SandboxClaimSpecApplyConfiguration `json:"spec,omitempty"`

@@ -17,7 +17,7 @@ import (
 // A SandboxTemplate is what the sandboxes of a pool are made from, and what a
 // claim may change about them.
 type SandboxTemplateApplyConfiguration struct {
-	v1.TypeMetaApplyConfiguration    `json:",inline"`
+	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// spec is the blueprint and the rules about it.
 	Spec *SandboxTemplateSpecApplyConfiguration `json:"spec,omitempty"`

@@ -16,7 +16,7 @@ import (
 //
 // A SandboxWarmPool is a number of sandboxes kept ready for claims to take.
 type SandboxWarmPoolApplyConfiguration struct {
-	v1.TypeMetaApplyConfiguration    `json:",inline"`
+	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// spec is how many sandboxes are wanted, and of what make.
 	Spec *SandboxWarmPoolSpecApplyConfiguration `json:"spec,omitempty"`
