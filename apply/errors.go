@@ -50,6 +50,20 @@ func Message(err error) string {
 	return err.Error()
 }
 
+// Cause is for what the API server refused a write. Where it names fields they say it:
+// its words have the names of the objects in them, and every object has its own.
+func Cause(err error) string {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {
+		return Message(err)
+	}
+	cause := string(status.Status().Reason)
+	for _, c := range status.Status().Details.Causes {
+		cause += " " + c.Field
+	}
+	return cause
+}
+
 // wrap names the write that an error is about.
 func (w write) wrap(err error) error {
 	return fmt.Errorf("%s %s: %s: %w", w.kind, w.key, w.edge, err)

@@ -69,3 +69,13 @@ func TestTheServersMessageComesWithoutOurOwnWords(t *testing.T) {
 	g.Expect(Message(err)).To(Equal("exceeded quota: pods"))
 	g.Expect(Message(errors.New("plain"))).To(Equal("plain"))
 }
+
+func TestTheCauseOfARefusalDoesNotNameTheObject(t *testing.T) {
+	g := NewWithT(t)
+	invalid := func(name string) error {
+		return apierrors.NewInvalid(schema.GroupKind{Kind: "Sandbox"}, name, field.ErrorList{field.Invalid(field.NewPath("metadata", "ownerReferences"), name, "no")})
+	}
+	g.Expect(Cause(classify(write{}, invalid("a")))).To(And(Equal(Cause(invalid("b"))), Equal("Invalid metadata.ownerReferences")))
+	g.Expect(Cause(apierrors.NewBadRequest("a webhook says no"))).To(Equal("a webhook says no"))
+	g.Expect(Cause(errors.New("reset"))).To(Equal("reset"))
+}

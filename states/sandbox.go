@@ -171,8 +171,9 @@ type SandboxFacts struct {
 	Retired bool
 	// Retire is the reason for which its pool gives it up; empty if it does not.
 	Retire Reason
-	// Suspended: it shall have no pod for now.
-	Suspended bool
+	// Suspended: it shall have no pod for now. PodUnseen: it is suspended, no pod is shown,
+	// its status does not say yet that its own ends, and the API server was not asked.
+	Suspended, PodUnseen bool
 	// Expired: its time is over, and it never gets a pod again. Ephemeral: it is
 	// deleted then. ExpiresIn is how long until it has to be looked at for that; zero
 	// if it has no such time.
@@ -275,6 +276,8 @@ func (f SandboxFacts) live() Decision {
 		return part(Sync, PartPod, ReasonPodAdoptable)
 	case f.Service != UpkeepNone && f.Pod != PodMultiple:
 		return f.Service.of(PartService, ReasonServiceDiffers)
+	case f.PodUnseen:
+		return act(ReadPod, ReasonPodUnseen)
 	case f.following():
 		return f.delayed(f.hand())
 	case f.reports() && f.StatusDelay <= 0:

@@ -14,7 +14,7 @@ var pauses = [][2]time.Duration{{0, 0}, {0, time.Second}, {time.Second, 0}, {tim
 
 // beside are what there may be to do about a sandbox beside the state of its pod.
 var beside = []SandboxFacts{
-	{Suspended: true}, {Suspended: true, Blocked: true}, {Suspended: true, Volumes: UpkeepCreate, Service: UpkeepSync},
+	{Suspended: true}, {Suspended: true, PodUnseen: true}, {Suspended: true, Blocked: true}, {Suspended: true, Volumes: UpkeepCreate, Service: UpkeepSync},
 	{Expired: true}, {Expired: true, Ephemeral: true, Service: UpkeepDelete}, {Expired: true, Suspended: true},
 	{ExpiresIn: 2 * time.Second}, {Volumes: UpkeepCreate}, {Volumes: UpkeepSync, Service: UpkeepCreate},
 	{Service: UpkeepCreate, ExpiresIn: time.Hour}, {Service: UpkeepSync}, {Service: UpkeepDelete}, {Drifted: true}, {Drifted: true, SyncDelay: time.Second},
@@ -23,6 +23,7 @@ var beside = []SandboxFacts{
 // with are the facts of a sandbox and what there is to do beside.
 func (f SandboxFacts) with(more SandboxFacts) SandboxFacts {
 	f.Suspended, f.Expired, f.Ephemeral, f.ExpiresIn = more.Suspended, more.Expired, more.Ephemeral, more.ExpiresIn
+	f.PodUnseen = more.PodUnseen
 	f.Volumes, f.Service, f.Drifted, f.Blocked = more.Volumes, more.Service, more.Drifted, f.Blocked || more.Blocked
 	f.SyncDelay = more.SyncDelay
 	f.Readiness = ReadinessOf(PodFacts{View: f.Pod, Phase: PodPhaseRunning, Problem: f.Blocked, Suspended: f.Suspended, Expired: f.Expired})
@@ -423,6 +424,7 @@ func TestStepSandbox(t *testing.T) {
 		{name: "a sandbox that a user made is left alone from then on", facts: own(Bound, PodStarting).heldBy(HolderNobody), why: ReasonPodPending},
 		{name: "a suspended sandbox gets no pod", facts: suspended, why: ReasonSuspended},
 		{name: "a suspended sandbox says so", facts: suspended.due(0), act: Report, why: ReasonSuspended},
+		{name: "a suspended sandbox that shows no pod asks whether somebody else's has its name", facts: suspended.due(0).with(SandboxFacts{Suspended: true, PodUnseen: true}), act: ReadPod, why: ReasonPodUnseen},
 		{name: "a suspended sandbox has its pod deleted", facts: users(Bound, PodReady).with(SandboxFacts{Suspended: true}), act: Delete, why: ReasonSuspending, part: PartPod},
 		{name: "a suspended sandbox whose pod is being deleted waits", facts: users(Bound, PodTerminating).with(SandboxFacts{Suspended: true}), why: ReasonSuspending},
 		{name: "a suspended sandbox leaves a pod of somebody else's alone", facts: users(Warming, PodForeign).with(SandboxFacts{Suspended: true}), why: ReasonSuspending},
