@@ -84,8 +84,9 @@ func strictly(f ClaimFacts, test func(ClaimFacts)) {
 }
 
 // handingOver calls test with every value of the facts of a hand-over, if there is one.
+// Who hands over asks the shelf nothing, and the API server neither.
 func handingOver(f ClaimFacts, test func(ClaimFacts)) {
-	if f.Holds != HoldsWarm {
+	if f.Holds != HoldsWarm || f.Offer != OfferNone || f.Sandbox != PresenceUnseen || f.Pool != f.Template {
 		return
 	}
 	for _, f.Handover = range Handovers {

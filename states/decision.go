@@ -114,7 +114,7 @@ const (
 // String is the act's name in logs and tests.
 func (a Act) String() string {
 	return [...]string{
-		"rest", "wait", "retry", "ask-shelf", "read-pool", "read-template", "read-sandbox", "read-claim", "prove-fresh",
+		"rest", "wait", "retry", "ask-shelf", "read-pool", "read-template", "read-sandbox", "read-claim", "read-pod", "prove-fresh",
 		"move", "report", "annotate", "adopt", "refuse", "create", "sync", "retire", "delete", "label",
 	}[a]
 }

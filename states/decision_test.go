@@ -13,7 +13,7 @@ import (
 // for ever.
 
 // asking are the acts that ask the shelf or the API server.
-var asking = []Act{AskShelf, ReadPool, ReadTemplate, ReadSandbox, ReadClaim, ProveFresh}
+var asking = []Act{AskShelf, ReadPool, ReadTemplate, ReadSandbox, ReadClaim, ReadPod, ProveFresh}
 
 // worthWaiting are the reasons for which a step keeps what it has begun.
 var worthWaiting = []Reason{ReasonInLine, ReasonWatchBehind, ReasonAdopting, ReasonUnprotected, ReasonPodMissing}
