@@ -43,6 +43,16 @@ test-image:
 test-plane:
 	cd test && KUBEBUILDER_ASSETS=$(PLANE) go test -timeout 30m -p 4 -parallel $(if $(RACE),4,8) $(RACE) ./suite $$(go list ./... | grep -v '/image\|/suite')
 
+# What rests on the server: its facts and schemas, edges and the writes of a claim,
+# freshness, take-overs and crashes; in the second line, what the binary and the chart need.
+CORE := TheServerKeeps|ARouterFinds|ThatTheServerDoesNotKnow|ThatHasPassedAWrite|TheServerAccepts|TestEveryEdge|EveryManagerStays|ManagerLeavesOut|WritesAndNine|IsReadyAfter|IsReplacedWith|NeverGetsAnOlder|ProofIsRead|TestWhatTheIncumbent|MemberOfTheIncumbent|TakeoverThatIsCut|DiesAndTheNext|TwoLeadersAtOnceGiveNoSandbox
+CORE := $(CORE)|TheLifeOfAController|TestATakeOver|OlderDefinitions|StoryOfARelease|ObjectFitsARealServer|PlainManifests|WhoseAPodIs|NeverGoesFromOne|HaveTheirLevels
+
+.PHONY: oldest
+oldest: plane $(BIN)/helm ## run the core of the tests against the oldest API server that Kiln supports, which it builds once
+	@test/plane/build oldest && ln -sf $(PLANE)/etcd $(PLANE)/kubectl $(BIN)/oldest/
+	cd test && KUBEBUILDER_ASSETS=$(abspath $(BIN)/oldest) go test -timeout 20m -count=1 -p 3 -run '$(CORE)' ./suite ./process ./chart
+
 .PHONY: e2e
 e2e: plane node image $(BIN)/helm ## install Kiln on a real node and hold it to its promises (Linux, root; KEEP=1 is a shell on the node instead)
 	@cd test && for p in sandbox incumbent; do CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o ../$(BIN)/node/$$p ./e2e/$$p || exit 1; done && go build -o ../$(BIN)/e2e ./e2e
@@ -75,7 +85,7 @@ generate: $(BIN)/controller-gen ## make deepcopy functions, CRDs, apply configur
 .PHONY: verify
 verify: $(BIN)/controller-gen chart ## prove that generated files, modules and formatting are fresh, and that the chart fits
 	@test -z "$$(gofmt -l apply cmd crds docs states watch test)" || { gofmt -d apply cmd crds docs states watch test; exit 1; }
-	@for m in . test test/plane test/dns test/helm test/prom; do (cd $$m && go mod tidy -diff) || exit 1; done
+	@for m in . test test/plane test/plane/oldest test/dns test/helm test/prom; do (cd $$m && go mod tidy -diff) || exit 1; done
 	@rm -rf $(BIN)/verify && mkdir -p $(BIN)/verify/bin
 	@cp -r crds docs go.mod go.sum $(BIN)/verify/ && cp $(BIN)/controller-gen $(BIN)/verify/bin/
 	@cd $(BIN)/verify && go generate ./crds

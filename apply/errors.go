@@ -3,7 +3,9 @@ package apply
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,8 +24,8 @@ var (
 	// more (403). No other try helps: what it was for is deleted, too. It is a kind of
 	// ErrGone.
 	ErrNamespaceEnds = errors.New("the namespace ends")
-	// ErrRefused: the server will not have it as it stands (403, 422, 400):
-	// quota, admission, validation. Only a change elsewhere helps.
+	// ErrRefused: the server will not have it as it stands (403, 422, 400, and 500
+	// if it does not know a field): quota, admission, validation. Only a change elsewhere helps.
 	ErrRefused = errors.New("refused")
 	// ErrStopped: this process begins no such write any more. It is stopping, or it
 	// does not hold the lease.
@@ -46,6 +48,20 @@ func Message(err error) string {
 		return status.Status().Message
 	}
 	return err.Error()
+}
+
+// Cause is for what the API server refused a write. Where it names fields they say it:
+// its words have the names of the objects in them, and every object has its own.
+func Cause(err error) string {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {
+		return Message(err)
+	}
+	cause := string(status.Status().Reason)
+	for _, c := range status.Status().Details.Causes {
+		cause += " " + c.Field
+	}
+	return cause
 }
 
 // wrap names the write that an error is about.
@@ -71,7 +87,7 @@ func kindOf(err error) error {
 		return errors.Join(ErrGone, ErrNamespaceEnds, err)
 	case apierrors.IsInvalid(err):
 		return errors.Join(ErrRefused, ErrInvalid, err)
-	case apierrors.IsForbidden(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
+	case apierrors.IsForbidden(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err), unreadable(err):
 		return errors.Join(ErrRefused, err)
 	}
 	return err
@@ -87,6 +103,15 @@ func aboutUID(err error) bool {
 	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool {
 		return c.Field == "metadata.uid"
 	})
+}
+
+// unreadable reports whether the server cannot read what is applied, such as a pod with
+// a field that only newer servers know. It answers 500 then, and only the text tells
+// this from a failure of the server itself.
+func unreadable(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Code == http.StatusInternalServerError &&
+		strings.HasPrefix(status.Status().Message, "failed to create typed patch object (")
 }
 
 // result names the outcome of a write for the metric.

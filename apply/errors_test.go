@@ -32,6 +32,8 @@ func TestEveryAnswerOfTheServerHasItsKind(t *testing.T) {
 		{"an invalid field is refused", invalid("name"), ErrRefused, "refused"},
 		{"a quota refuses", apierrors.NewForbidden(pods, "p", errors.New("quota")), ErrRefused, "refused"},
 		{"an admission webhook refuses", apierrors.NewBadRequest("no"), ErrRefused, "refused"},
+		{"a field that the server does not know is refused", internal("failed to create typed patch object (a/p; /v1, Kind=Pod): .spec.new: field not declared in schema"), ErrRefused, "refused"},
+		{"a server that fails is worth another try", internal("etcdserver: request timed out"), nil, "retry"},
 		{"a full server is worth another try", apierrors.NewTooManyRequests("later", 1), nil, "retry"},
 		{"a broken connection is worth another try", errors.New("connection reset"), nil, "retry"},
 	} {
@@ -48,6 +50,11 @@ func TestEveryAnswerOfTheServerHasItsKind(t *testing.T) {
 	NewWithT(t).Expect(classify(write{}, nil)).To(Succeed())
 }
 
+// internal is what the server says of an error that has no kind.
+func internal(text string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 500, Message: text}}
+}
+
 // namespaceEnds is what the server says to whoever makes something in a namespace that is
 // being deleted.
 func namespaceEnds() error {
@@ -61,4 +68,14 @@ func TestTheServersMessageComesWithoutOurOwnWords(t *testing.T) {
 	err := classify(write{kind: "pod", edge: "create"}, apierrors.NewBadRequest("exceeded quota: pods"))
 	g.Expect(Message(err)).To(Equal("exceeded quota: pods"))
 	g.Expect(Message(errors.New("plain"))).To(Equal("plain"))
+}
+
+func TestTheCauseOfARefusalDoesNotNameTheObject(t *testing.T) {
+	g := NewWithT(t)
+	invalid := func(name string) error {
+		return apierrors.NewInvalid(schema.GroupKind{Kind: "Sandbox"}, name, field.ErrorList{field.Invalid(field.NewPath("metadata", "ownerReferences"), name, "no")})
+	}
+	g.Expect(Cause(classify(write{}, invalid("a")))).To(And(Equal(Cause(invalid("b"))), Equal("Invalid metadata.ownerReferences")))
+	g.Expect(Cause(apierrors.NewBadRequest("a webhook says no"))).To(Equal("a webhook says no"))
+	g.Expect(Cause(errors.New("reset"))).To(Equal("reset"))
 }

@@ -134,11 +134,11 @@ func (h Heir) SyncPod(ctx context.Context, m PodMove, is states.State) (*corev1.
 // makes, storage is never changed, and the rules of a NetworkPolicy are lists that an
 // apply replaces whole.
 func (h Heir) SyncService(ctx context.Context, s *agents.Sandbox, is *corev1.Service) (*corev1.Service, error) {
-	is, err := relieve(ctx, h.Applier, is, func() bool { return true })
+	got, err := h.TakeOver(ctx, is, false)
 	if err != nil {
 		return nil, err
 	}
-	return h.Applier.SyncService(ctx, s, is)
+	return h.Applier.SyncService(ctx, s, got.(*corev1.Service))
 }
 
 // pod takes a pod over.
@@ -199,7 +199,7 @@ func (h Heir) sandbox(ctx context.Context, s *agents.Sandbox) (*agents.Sandbox, 
 
 // relieve takes an object over if its status has to lose something.
 func relieve[T Regarding](ctx context.Context, a *Applier, o T, drops func() bool) (T, error) {
-	if !Inherited(o) || !drops() {
+	if !inheritedStatus(o) || !drops() {
 		return o, nil
 	}
 	got, err := a.TakeOver(ctx, o, false)

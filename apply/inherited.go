@@ -16,20 +16,25 @@ import (
 	"github.com/kiln-sandbox/kiln/states"
 )
 
-// incumbents are the field managers of the agent-sandbox controller: the name of
-// its program, and the one under which it creates pods.
-var incumbents = []string{"agent-sandbox-controller", "sandbox-controller"}
-
-// inheritedEntry reports whether an entry is of the agent-sandbox controller, which
-// never applies.
-func inheritedEntry(e metav1.ManagedFieldsEntry) bool {
-	return e.Operation == metav1.ManagedFieldsOperationUpdate && slices.Contains(incumbents, e.Manager)
+// Inherited reports whether fields that are Kiln's to write still belong to somebody who
+// wrote them by Update: the agent-sandbox controller, a fork of it, or a hand. The name of
+// the manager says nothing, for it is the name of a program. What Kiln leaves out of an
+// apply stays then, for that is theirs too.
+func Inherited(o metav1.Object) bool {
+	return slices.ContainsFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return inheritedEntry(o, e) })
 }
 
-// Inherited reports whether fields of an object still belong to the agent-sandbox
-// controller. What Kiln leaves out of an apply stays then, for that is theirs too.
-func Inherited(o metav1.Object) bool {
-	return slices.ContainsFunc(o.GetManagedFields(), inheritedEntry)
+// inheritedStatus reports whether any of that is in the status.
+func inheritedStatus(o metav1.Object) bool {
+	return slices.ContainsFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+		return e.Subresource == "status" && inheritedEntry(o, e)
+	})
+}
+
+// inheritedEntry reports whether an entry owns such a field.
+func inheritedEntry(o metav1.Object, e metav1.ManagedFieldsEntry) bool {
+	parts, _ := divide(o, e, false)
+	return len(parts) > 0
 }
 
 // ClaimState is the state of a claim. The agent-sandbox controller writes none: a

@@ -48,7 +48,7 @@ func (b Blueprint) For(claim *ext.SandboxClaim, domains []string) (Blueprint, er
 			return b, err
 		}
 	}
-	if b.volumes, err = b.merge(claim.Spec.VolumeClaimTemplates); err != nil {
+	if b.volumes, err = b.merge(pod, claim.Spec.VolumeClaimTemplates); err != nil {
 		return b, err
 	}
 	what, err := b.identity(pod)
@@ -124,8 +124,8 @@ const (
 )
 
 // merge puts a claim's storage beside the template's, or in the place of what has
-// its name there.
-func (b Blueprint) merge(more []agents.PersistentVolumeClaimTemplate) ([]agents.PersistentVolumeClaimTemplate, error) {
+// its name there: other storage, or a volume of the pod.
+func (b Blueprint) merge(pod map[string]any, more []agents.PersistentVolumeClaimTemplate) ([]agents.PersistentVolumeClaimTemplate, error) {
 	switch {
 	case len(more) == 0:
 		return b.volumes, nil
@@ -134,6 +134,7 @@ func (b Blueprint) merge(more []agents.PersistentVolumeClaimTemplate) ([]agents.
 			disallowed+"; set volumeClaimTemplatesPolicy of template %q to Allowed or Overrides, or remove spec.volumeClaimTemplates", b.Template)
 	}
 	merged := slices.Clone(b.volumes)
+	mounted, _ := pod["volumes"].([]any)
 	seen := map[string]bool{}
 	for i, v := range more {
 		name := v.ObjectMeta.Name
@@ -148,6 +149,9 @@ func (b Blueprint) merge(more []agents.PersistentVolumeClaimTemplate) ([]agents.
 				" is %q, which template %q has too; give it another name, or set volumeClaimTemplatesPolicy to Overrides", i, name, b.Template)
 		case at >= 0:
 			merged[at] = v
+		case b.volumesPolicy == ext.VolumeClaimTemplatesAllowed && slices.ContainsFunc(mounted, func(one any) bool { return nameOf(one) == name }):
+			return nil, refuse(states.ReasonVolumesRejected, overrideRefused+": "+volumeNamesField+
+				" is %q, and the pod of template %q has a volume of that name; give it another name, or set volumeClaimTemplatesPolicy to Overrides", i, name, b.Template)
 		default:
 			merged = append(merged, v)
 		}

@@ -111,6 +111,11 @@ func TestStorageIsMergedAsFarAsTheTemplateAllows(t *testing.T) {
 		{"what is there may not be replaced", ext.VolumeClaimTemplatesAllowed, []agents.PersistentVolumeClaimTemplate{storage("data", "2Gi")}, nil,
 			failed + `overriding volume claim templates is forbidden by the template: spec.volumeClaimTemplates[0].metadata.name is "data", which template "python" has too; ` +
 				`give it another name, or set volumeClaimTemplatesPolicy to Overrides`},
+		{"a volume of the pod may not be replaced", ext.VolumeClaimTemplatesAllowed, []agents.PersistentVolumeClaimTemplate{storage("config", "2Gi")}, nil,
+			failed + `overriding volume claim templates is forbidden by the template: spec.volumeClaimTemplates[0].metadata.name is "config", and the pod of template "python" has a volume of that name; ` +
+				`give it another name, or set volumeClaimTemplatesPolicy to Overrides`},
+		{"a volume of the pod is replaced", ext.VolumeClaimTemplatesOverrides, []agents.PersistentVolumeClaimTemplate{storage("config", "2Gi")},
+			[]agents.PersistentVolumeClaimTemplate{storage("data", "1Gi"), storage("config", "2Gi")}, ""},
 		{"one has no name", ext.VolumeClaimTemplatesAllowed, []agents.PersistentVolumeClaimTemplate{storage("", "2Gi")}, nil,
 			failed + `invalid volume claim templates: spec.volumeClaimTemplates[0].metadata.name is empty; give it a name`},
 		{"two have one name", ext.VolumeClaimTemplatesOverrides, []agents.PersistentVolumeClaimTemplate{storage("x", "2Gi"), storage("x", "2Gi")}, nil,
@@ -120,7 +125,9 @@ func TestStorageIsMergedAsFarAsTheTemplateAllows(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			g := NewWithT(t)
-			b, err := BlueprintOf(lenient("", row.policy))
+			template := lenient("", row.policy)
+			template.Spec.PodTemplate.Spec.Raw = []byte(`{"containers":[{"name":"main"}],"volumes":[{"name":"config","configMap":{"name":"c"}}]}`)
+			b, err := BlueprintOf(template)
 			g.Expect(err).NotTo(HaveOccurred())
 			claim := aClaim()
 			claim.Spec.VolumeClaimTemplates = row.more

@@ -240,6 +240,17 @@ func (a *Applier) SyncPolicy(ctx context.Context, p Policy, is *networkingv1.Net
 	return a.applyPolicy(ctx, "sync", p.syncConfig(is))
 }
 
+// ReturnPolicy makes a template the controller of its NetworkPolicy, as it was seen. The
+// agent-sandbox controller touches no other, and the garbage collector takes it with the
+// template.
+func (a *Applier) ReturnPolicy(ctx context.Context, t *ext.SandboxTemplate, is *networkingv1.NetworkPolicy) (*networkingv1.NetworkPolicy, error) {
+	p := Policy{template: t.Name, uid: types.UID(is.Annotations[AnnotationTemplateUID]), namespace: is.Namespace, spec: is.Spec}
+	// An empty list is sent as such, as in rules.
+	p.spec.Ingress, p.spec.Egress = append([]networkingv1.NetworkPolicyIngressRule{}, is.Spec.Ingress...), append([]networkingv1.NetworkPolicyEgressRule{}, is.Spec.Egress...)
+	meta := metav1ac.ObjectMeta().WithUID(is.UID).WithResourceVersion(is.ResourceVersion).WithOwnerReferences(ownerRef(*metav1.NewControllerRef(t, gvkOf(t))))
+	return a.applyPolicy(ctx, "return", p.config(meta))
+}
+
 // applyPolicy is an apply of kiln-template. Pods wait for it, so it goes with what
 // refills the pools.
 func (a *Applier) applyPolicy(ctx context.Context, verb string, config policyConfig) (*networkingv1.NetworkPolicy, error) {

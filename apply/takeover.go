@@ -18,12 +18,12 @@ import (
 	"github.com/kiln-sandbox/kiln/states"
 )
 
-// A Takeover is what becomes of the fields of an object that the agent-sandbox
-// controller owned by Update. What is in the scope of one of Kiln's managers becomes
-// that manager's, as if it had applied it, so that what it leaves out of its next
-// apply is removed. The rest is nobody's. client-go's csaupgrade gives all of it to
-// one manager; a pod has two, and a switch that a user may turn must not become
-// ours.
+// A Takeover is what becomes of the fields of an object that are Kiln's to write and that
+// somebody owned by Update: the agent-sandbox controller, a fork of it under a name of its
+// own, or a hand. What is in the scope of one of Kiln's managers becomes that manager's, as
+// if it had applied it, so that what it leaves out of its next apply is removed. The rest
+// stays whose it is. client-go's csaupgrade gives all of it to one manager; a pod has two,
+// and a switch that a user may turn must not become ours.
 type Takeover struct {
 	kind string
 	// entries are the object's managedFields as they shall be.
@@ -33,42 +33,51 @@ type Takeover struct {
 	From   []string
 }
 
-// TakeoverOf works out the takeover of a sandbox, pod, Service, claim or pool; ok is false if
-// nothing of it was inherited. The pod of a sandbox whose author marked it safe to
-// evict, or not, keeps that mark: marked says so.
+// TakeoverOf works out the takeover of a sandbox, pod, Service, claim, pool or template; ok
+// is false if nothing of it was inherited. The pod of a sandbox whose author marked it safe
+// to evict, or not, keeps that mark: marked says so.
 func TakeoverOf(o Regarding, marked bool) (t Takeover, ok bool, err error) {
-	if !Inherited(o) {
-		return Takeover{}, false, nil
-	}
 	t = Takeover{kind: KindOf(o), Fields: map[states.Manager]int{}}
-	version, _ := gvkOf(o).ToAPIVersionAndKind()
+	type gift struct {
+		metav1.ManagedFieldsEntry
+		parts map[states.Manager]*fieldpath.Set
+	}
+	var gifts []gift
+	for _, e := range o.GetManagedFields() {
+		parts, rest := divide(o, e, marked)
+		if len(parts) == 0 {
+			t.entries = append(t.entries, e)
+			continue
+		}
+		gifts = append(gifts, gift{e, parts})
+		if rest.Leaves().Empty() {
+			continue
+		}
+		if e.FieldsV1, err = fieldsV1(rest); err != nil {
+			return t, true, fmt.Errorf("%s %s: managedFields of %s: %w", t.kind, keyOf(o), e.Manager, err)
+		}
+		t.entries = append(t.entries, e)
+	}
+	version := gvkOf(o).GroupVersion().String()
 	if t.kind == "pod" || t.kind == "service" {
 		version = corev1.SchemeGroupVersion.String() // a typed client leaves the object's own field empty
 	}
-	for _, e := range o.GetManagedFields() {
-		if !inheritedEntry(e) {
-			t.entries = append(t.entries, e)
-		}
-	}
-	for _, e := range o.GetManagedFields() {
-		if !inheritedEntry(e) {
-			continue
-		}
-		t.From = append(t.From, e.Manager)
-		for manager, set := range t.split(e, marked) {
-			e.APIVersion = version
-			if err := t.give(manager, set, e); err != nil {
-				return t, true, fmt.Errorf("%s %s: managedFields of %s: %w", t.kind, keyOf(o), e.Manager, err)
+	for _, g := range gifts {
+		t.From = append(t.From, g.Manager)
+		for manager, set := range g.parts {
+			g.APIVersion = version
+			if err := t.give(manager, set, g.ManagedFieldsEntry); err != nil {
+				return t, true, fmt.Errorf("%s %s: managedFields of %s: %w", t.kind, keyOf(o), g.Manager, err)
 			}
 		}
 	}
 	slices.Sort(t.From)
 	t.From = slices.Compact(t.From)
-	return t, true, nil
+	return t, len(gifts) > 0, nil
 }
 
-// KindOf is the kind of an object as scopes name it.
-func KindOf(o Regarding) string {
+// KindOf is the kind of an object as scopes name it, or nothing if it is never taken over.
+func KindOf(o metav1.Object) string {
 	switch o.(type) {
 	case *agents.Sandbox:
 		return "sandbox"
@@ -80,32 +89,93 @@ func KindOf(o Regarding) string {
 		return "template"
 	case *corev1.Service:
 		return "service"
+	case *corev1.Pod:
+		return "pod"
 	}
-	return "pod"
+	return ""
 }
 
-// split divides what an entry owns among the managers in whose scope it is. An entry
-// that cannot be read divides into nothing.
-func (t Takeover) split(e metav1.ManagedFieldsEntry, marked bool) map[states.Manager]*fieldpath.Set {
-	parts := map[states.Manager]*fieldpath.Set{}
+// An inheritance is what Kiln takes over of one kind.
+type inheritance struct {
+	scopes []Scope
+	// names are those of the fields, as managedFields write them.
+	names [][]byte
+}
+
+// inherits makes an inheritance of scopes.
+func inherits(scopes []Scope) (all inheritance) {
+	all.scopes = scopes
+	for _, s := range scopes {
+		for _, fields := range []*fieldpath.Set{s.own, s.once} {
+			if fields == nil {
+				continue
+			}
+			fields.Iterate(func(p fieldpath.Path) {
+				all.names = append(all.names, []byte(`"f:`+*p[len(p)-1].FieldName+`"`))
+			})
+		}
+	}
+	return all
+}
+
+var (
+	// inheritances are those of each kind; a status is a kind of its own.
+	inheritances = func() map[string]inheritance {
+		of := map[string][]Scope{}
+		for _, s := range Scopes {
+			of[s.Kind] = append(of[s.Kind], s)
+		}
+		all := map[string]inheritance{}
+		for kind, scopes := range of {
+			all[kind] = inherits(scopes)
+		}
+		return all
+	}()
+	// ofUsers is that of a Sandbox that a user made: its spec and its labels are the user's.
+	ofUsers = inherits([]Scope{{Manager: states.OwnerManager, own: fields(keys("metadata.annotations", sandboxAnnotations...))}})
+)
+
+// inheritanceOf is what Kiln takes over of an object, or of a subresource of it.
+func inheritanceOf(o metav1.Object, subresource string) inheritance {
+	if s, ok := o.(*agents.Sandbox); ok && subresource == "" && !MadeByKiln(s) {
+		return ofUsers
+	}
+	return inheritances[KindOf(o)+subresource]
+}
+
+// divide divides what an entry owns: the managers in whose scope it is have a part each,
+// and the rest stays whose it is. Most entries own nothing of ours, and their text shows
+// that: every event of every object comes through here.
+func divide(o metav1.Object, e metav1.ManagedFieldsEntry, marked bool) (parts map[states.Manager]*fieldpath.Set, rest *fieldpath.Set) {
+	if e.Operation != metav1.ManagedFieldsOperationUpdate || e.FieldsV1 == nil {
+		return nil, nil
+	}
+	from, raw := inheritanceOf(o, e.Subresource), e.FieldsV1.GetRawBytes()
+	if !slices.ContainsFunc(from.names, func(name []byte) bool { return bytes.Contains(raw, name) }) {
+		return nil, nil
+	}
 	all, err := setOf(e)
 	if err != nil {
-		return parts
+		return nil, nil // nobody can tell what it owns
 	}
+	parts, rest = map[states.Manager]*fieldpath.Set{}, fieldpath.NewSet()
 	leaves := all.Leaves()
 	all.Iterate(func(p fieldpath.Path) {
 		// The fields of an item do not make the item theirs; of a map, its keys do.
 		if item := p[len(p)-1].Key != nil; !item && !leaves.Has(p) {
 			return
 		}
-		if manager, ok := heir(t.kind+e.Subresource, p, marked); ok {
-			if parts[manager] == nil {
-				parts[manager] = fieldpath.NewSet()
-			}
-			parts[manager].Insert(p.Copy())
+		manager, ok := from.heir(o, p, marked)
+		if !ok {
+			rest.Insert(p.Copy())
+			return
 		}
+		if parts[manager] == nil {
+			parts[manager] = fieldpath.NewSet()
+		}
+		parts[manager].Insert(p.Copy())
 	})
-	return parts
+	return parts, rest
 }
 
 // safeToEvict is the mark of free pool members, and poolLabel their label.
@@ -115,22 +185,32 @@ var (
 )
 
 // heir is the manager in whose scope a field is. What an object is born with is the
-// manager's who would have made it, and so are the keys that a user chose. The pool's
-// label is kiln-state's: that removes it.
-func heir(kind string, p fieldpath.Path, marked bool) (states.Manager, bool) {
+// manager's who would have made it, and so are the keys that a user chose, if they came
+// from the template. The pool's label is kiln-state's: that removes it.
+func (all inheritance) heir(o metav1.Object, p fieldpath.Path, marked bool) (states.Manager, bool) {
 	authors := marked && p.Equals(safeToEvict)
 	for _, in := range []func(Scope) bool{
 		func(s Scope) bool { return s.once != nil && holds(s.once, p) && !p.Equals(poolLabel) },
 		func(s Scope) bool { return !authors && holds(s.own, p) },
-		func(s Scope) bool { return s.keys != noKeys && isUserKey(p) },
+		func(s Scope) bool { return s.keys != noKeys && isUserKey(p) && (authors || propagated(o, p)) },
 	} {
-		for _, s := range Scopes {
-			if s.Kind == kind && in(s) {
+		for _, s := range all.scopes {
+			if in(s) {
 				return s.Manager, true
 			}
 		}
 	}
 	return "", false
+}
+
+// propagated reports whether a label or an annotation of a pod came from its template.
+// The pod lists those.
+func propagated(o metav1.Object, p fieldpath.Path) bool {
+	list := AnnotationLabels
+	if *p[1].FieldName == "annotations" {
+		list = AnnotationAnnotations
+	}
+	return slices.Contains(split(o.GetAnnotations()[list]), *p[2].FieldName)
 }
 
 // holds reports whether a field is in a set, or below one that is.
@@ -168,13 +248,20 @@ func (t *Takeover) give(manager states.Manager, set *fieldpath.Set, from metav1.
 		}
 		set = set.Union(had)
 	}
+	var err error
+	t.entries[at].FieldsV1, err = fieldsV1(set)
+	return err
+}
+
+// fieldsV1 is a set as managedFields write it.
+func fieldsV1(set *fieldpath.Set) (*metav1.FieldsV1, error) {
 	raw, err := set.ToJSON()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	t.entries[at].FieldsV1 = &metav1.FieldsV1{}
-	t.entries[at].FieldsV1.SetRawBytes(raw)
-	return nil
+	f := &metav1.FieldsV1{}
+	f.SetRawBytes(raw)
+	return f, nil
 }
 
 // patch replaces the managedFields of an object, as it was seen: the resourceVersion

@@ -26,7 +26,7 @@ const (
 // left is a pool member as two versions of the agent-sandbox controller left it, with
 // a switch that a user turned.
 func left() *agents.Sandbox {
-	return &agents.Sandbox{ObjectMeta: metav1.ObjectMeta{Name: "s", ManagedFields: []metav1.ManagedFieldsEntry{
+	return &agents.Sandbox{ObjectMeta: metav1.ObjectMeta{Name: "s", Labels: map[string]string{LabelLaunch: LaunchWarm}, ManagedFields: []metav1.ManagedFieldsEntry{
 		entry("agent-sandbox-controller", byUpdate, "", "agents.x-k8s.io/v1alpha1",
 			`{"f:metadata":{"f:labels":{".":{},"f:agents.x-k8s.io/warm-pool-sandbox":{}}}}`),
 		entry("agent-sandbox-controller", byUpdate, "", "agents.x-k8s.io/v1beta1",
@@ -37,7 +37,7 @@ func left() *agents.Sandbox {
 	}}}
 }
 
-func TestATakeoverGivesEachManagerWhatIsInItsScopeAndNobodyTheRest(t *testing.T) {
+func TestATakeoverGivesEachManagerWhatIsInItsScopeAndLeavesTheRest(t *testing.T) {
 	g := NewWithT(t)
 	takeover, ok, err := TakeoverOf(left(), false)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -49,6 +49,8 @@ func TestATakeoverGivesEachManagerWhatIsInItsScopeAndNobodyTheRest(t *testing.T)
 	}
 	g.Expect(is).To(Equal(map[string]string{
 		"kubectl-edit Update  agents.x-k8s.io/v1beta1": `{"f:spec":{"f:shutdownTime":{}}}`,
+		"agent-sandbox-controller Update  agents.x-k8s.io/v1beta1": `{"f:metadata":{"f:annotations":{"f:example.com/theirs":{}}},` +
+			`"f:spec":{"f:operatingMode":{},"f:shutdownPolicy":{}}}`,
 		"kiln-owner Apply  agents.x-k8s.io/v1beta1": `{"f:metadata":{"f:labels":{"f:agents.x-k8s.io/warm-pool-sandbox":{}},` +
 			`"f:ownerReferences":{"k:{\"uid\":\"u\"}":{}}},"f:spec":{"f:podTemplate":{"f:spec":{}}}}`,
 		"kiln-status Apply status agents.x-k8s.io/v1beta1": `{"f:status":{"f:conditions":{},"f:nodeName":{}}}`,
@@ -74,7 +76,7 @@ func TestThePodOfAPoolMemberHasTwoHeirsAndKeepsItsAuthorsMark(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			g := NewWithT(t)
-			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "s", ManagedFields: []metav1.ManagedFieldsEntry{
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "s", Annotations: map[string]string{AnnotationLabels: "app"}, ManagedFields: []metav1.ManagedFieldsEntry{
 				entry("sandbox-controller", byUpdate, "", "v1",
 					`{"f:metadata":{"f:annotations":{"f:cluster-autoscaler.kubernetes.io/safe-to-evict":{}},"f:labels":{"f:app":{},"f:agents.x-k8s.io/warm-pool-sandbox":{}}},"f:spec":{"f:nodeSelector":{}}}`),
 				entry("kiln-state", byApply, "", "v1", `{"f:metadata":{"f:labels":{"f:agents.x-k8s.io/state":{}}}}`),
@@ -88,14 +90,46 @@ func TestThePodOfAPoolMemberHasTwoHeirsAndKeepsItsAuthorsMark(t *testing.T) {
 	}
 }
 
-func TestWhatNobodyLeftIsNotTakenOver(t *testing.T) {
-	for _, e := range []metav1.ManagedFieldsEntry{
-		entry("kubectl", byUpdate, "", "v1", `{}`), entry("kiln-owner", byApply, "", "v1", `{}`), entry("agent-sandbox-controller", byApply, "", "v1", `{}`),
+// What is nobody's but its owner's stays: what was applied, what a user wrote into a
+// Sandbox of his own, and what a hand or another program wrote beside what is Kiln's.
+func TestWhatIsNotKilnsIsNotTakenOver(t *testing.T) {
+	meta := func(e metav1.ManagedFieldsEntry) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Name: "s", Annotations: map[string]string{AnnotationLabels: "app"}, ManagedFields: []metav1.ManagedFieldsEntry{e}}
+	}
+	ours := `{"f:metadata":{"f:labels":{"f:agents.x-k8s.io/warm-pool-sandbox":{}},"f:annotations":{"f:agents.x-k8s.io/sandbox-name":{}},"f:ownerReferences":{"k:{\"uid\":\"u\"}":{}}},"f:spec":{"f:podTemplate":{}}}`
+	for name, o := range map[string]Regarding{
+		"nothing":                         &agents.Sandbox{ObjectMeta: meta(entry("kubectl", byUpdate, "", "v1", `{}`))},
+		"what Kiln applied":               &agents.Sandbox{ObjectMeta: meta(entry("kiln-owner", byApply, "", "v1", ours))},
+		"what somebody applied":           &agents.Sandbox{ObjectMeta: meta(entry("agent-sandbox-controller", byApply, "", "v1", ours))},
+		"a Sandbox of a user":             &agents.Sandbox{ObjectMeta: meta(entry("kubectl-create", byUpdate, "", "v1", ours))},
+		"a claim":                         &ext.SandboxClaim{ObjectMeta: meta(entry("kubectl-create", byUpdate, "", "v1", `{"f:spec":{"f:warmPoolRef":{"f:name":{}}}}`))},
+		"the size of a pool":              &ext.SandboxWarmPool{ObjectMeta: meta(entry("kube-controller-manager", byUpdate, "scale", "v1", `{"f:spec":{"f:replicas":{}}}`))},
+		"a template":                      &ext.SandboxTemplate{ObjectMeta: meta(entry("kubectl-create", byUpdate, "", "v1", `{"f:spec":{"f:podTemplate":{}}}`))},
+		"what the kubelet says":           &corev1.Pod{ObjectMeta: meta(entry("kubelet", byUpdate, "status", "v1", `{"f:status":{"f:phase":{}}}`))},
+		"a label that a hand gives a pod": &corev1.Pod{ObjectMeta: meta(entry("kubectl-label", byUpdate, "", "v1", `{"f:metadata":{"f:labels":{"f:mine":{}}}}`))},
+		"storage":                         &corev1.PersistentVolumeClaim{ObjectMeta: meta(entry("agent-sandbox-controller", byUpdate, "", "v1", ours))},
 	} {
-		o := &agents.Sandbox{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{e}}}
+		g := NewWithT(t)
+		g.Expect(Inherited(o)).To(BeFalse(), name)
 		_, ok, err := TakeoverOf(o, false)
-		NewWithT(t).Expect(err).NotTo(HaveOccurred())
-		NewWithT(t).Expect(ok).To(BeFalse(), e.Manager)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(ok).To(BeFalse(), name)
+	}
+}
+
+func BenchmarkInherited(b *testing.B) {
+	claim := &ext.SandboxClaim{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{
+		entry("python-client", byUpdate, "", "extensions.agents.x-k8s.io/v1beta1", `{"f:metadata":{"f:annotations":{".":{},"f:agents.x-k8s.io/client-first-requested-at":{}},`+
+			`"f:labels":{".":{},"f:agents.x-k8s.io/created-by":{}}},"f:spec":{".":{},"f:lifecycle":{".":{},"f:shutdownPolicy":{},"f:shutdownTime":{}},"f:warmPoolRef":{".":{},"f:name":{}}}}`),
+		entry("kiln-claim", byApply, "status", "extensions.agents.x-k8s.io/v1beta1", `{"f:status":{"f:conditions":{}}}`),
+	}}}
+	for name, o := range map[string]metav1.Object{"claim": claim, "member of the incumbent": left()} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				Inherited(o)
+			}
+		})
 	}
 }
 

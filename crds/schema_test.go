@@ -79,7 +79,7 @@ func TestTheVolumesOfASandboxAreImmutable(t *testing.T) {
 // entry in managedFields stands for the pod; and without manuals, for the size.
 func TestThePodOfASandboxIsCheckedInFullAndOwnedAsAWhole(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect(len(crds.Manifests()[1])).To(BeNumerically("<", 210<<10))
+	g.Expect(len(crds.Manifests()[1])).To(BeNumerically("<", 220<<10))
 	pod := dig(read(t)[crds.Sandboxes], spec+"podTemplate/properties/spec")
 	g.Expect(dig(pod, "x-kubernetes-map-type")).To(Equal("atomic"))
 	g.Expect(dig(pod, "required")).To(ConsistOf("containers"))
@@ -103,6 +103,12 @@ func TestNoNumberIsWiderThanItsGoType(t *testing.T) {
 	met := map[bool]int{}
 	for _, name := range crds.Names() {
 		each(dig(read(t)[name], version+"schema"), name, func(path string, schema map[string]any) {
+			if schema["format"] == "int32" {
+				// A server before 1.36 does not enforce the format.
+				met[false]++
+				g.Expect(schema).To(And(HaveKeyWithValue("maximum", BeNumerically("<=", math.MaxInt32)), HaveKeyWithValue("minimum", BeNumerically(">=", math.MinInt32))), path)
+				return
+			}
 			if schema["x-kubernetes-int-or-string"] != true || schema["x-kubernetes-validations"] != nil {
 				return
 			}

@@ -79,7 +79,8 @@ func literal(x ast.Expr) string {
 }
 
 // others are flags that documents name alone and that are no flag of one command.
-var others = map[string]string{"help": "every command's", "create-namespace": "helm's", "reuse-values": "helm's"}
+var others = map[string]string{"help": "every command's", "create-namespace": "helm's", "reuse-values": "helm's",
+	"etcd-servers-overrides": "the API server's"}
 
 var option = regexp.MustCompile(`^--([A-Za-z0-9-]+)`)
 

@@ -166,9 +166,9 @@ func (f ClaimFacts) hold() Decision {
 	switch {
 	case f.State == Binding && f.Holds == HoldsStarting:
 		return move(EventColdStart, ReasonOwnStarting)
-	case f.State == Binding && f.Holds == HoldsWarm && !f.Named:
+	case f.State == Binding && f.Holds == HoldsWarm:
 		return f.confirm()
-	case (f.State == Binding || f.State == Warming) && f.Holds == HoldsWarm:
+	case f.State == Warming && f.Holds == HoldsWarm:
 		return f.bind(ReasonAdopted)
 	case (f.State == Binding || f.State == Warming) && f.Holds == HoldsReady:
 		return f.bind(ReasonOwnReady)
@@ -219,8 +219,10 @@ func (f ClaimFacts) fresh(then Decision) Decision {
 // strict claim both need the proof of freshness, which was asked for beside the
 // adoption. A sandbox that turns out to be outdated is refused on the claim first, and
 // only then retired: two leaders, or one and a lost answer, cannot both write the
-// claim's status, so the claim is told of it or has refused it and never both.
+// claim's status, so the claim is told of it or has refused it and never both. What
+// another controller has told a claim of stays, however old it is.
 func (f ClaimFacts) confirm() Decision {
+	f.Strict = f.Strict && !f.Named
 	switch {
 	case f.Strict && f.Outdated:
 		return f.fresh(act(Refuse, ReasonOutdated))

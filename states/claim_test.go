@@ -210,14 +210,14 @@ func TestWhatNoClaimEverDoes(t *testing.T) {
 			return d.About.Event != EventBound || !f.Strict || f.Named || f.Holds != HoldsWarm || f.State != Binding || fresh
 		},
 		"a claim is told of what it took from a pool only when the pod is its own": func(f ClaimFacts, d Decision) bool {
-			return d.About.Event != EventBound || f.Named || f.Holds != HoldsWarm || f.State != Binding || f.Handover == HandoverDone
+			return d.About.Event != EventBound || f.Holds != HoldsWarm || f.State != Binding || f.Handover == HandoverDone
 		},
-		"a pod is handed over only to a claim that took its sandbox and was told of none, and only once": func(f ClaimFacts, d Decision) bool {
-			return d.About.Event != EventHanded || d.About.Part == PartPod && f.Holds == HoldsWarm && !f.Named && f.State == Binding && f.Handover == HandoverDue
+		"a pod is handed over only to a claim that holds its sandbox and is not bound yet, and only once": func(f ClaimFacts, d Decision) bool {
+			return d.About.Event != EventHanded || d.About.Part == PartPod && f.Holds == HoldsWarm && f.State == Binding && f.Handover == HandoverDue
 		},
 		"a strict claim's pod is handed over only when its sandbox is proven to be current": func(f ClaimFacts, d Decision) bool {
 			fresh := f.Freshness == FreshnessProven && !f.Outdated
-			return d.About.Event != EventHanded || !f.Strict || fresh
+			return d.About.Event != EventHanded || !f.Strict || f.Named || fresh
 		},
 		"a claim is annotated beside the hand-over if nobody else is being served, and only then": func(f ClaimFacts, d Decision) bool {
 			return d.About.Event != EventHanded || (d.About.Beside == Annotate) == (f.Quiet && f.Misannotated)
@@ -415,6 +415,7 @@ func TestStepClaim(t *testing.T) {
 		{name: "a claim that has nothing asks the shelf", facts: served(), act: AskShelf, why: ReasonNoSandbox},
 		{name: "a claim takes the warm sandbox it is offered", facts: served().offered(OfferTaken), act: Adopt, why: ReasonWarmFree},
 		{name: "a claim that took a warm sandbox gets its pod", facts: served().holding(HoldsWarm).handing(HandoverDue), act: Move, event: EventHanded, part: PartPod, why: ReasonAdopted},
+		{name: "a claim that another controller named a warm sandbox gets its pod", facts: served().naming(PresenceUnseen).strict(FreshnessUnknown).holding(HoldsWarm).outdated().handing(HandoverDue), act: Move, event: EventHanded, part: PartPod, why: ReasonAdopted},
 		{name: "a claim whose pod is its own is bound", facts: served().holding(HoldsWarm), act: Move, event: EventBound, why: ReasonAdopted},
 		{name: "a claim whose pod vanished in this moment waits until its sandbox says so", facts: served().holding(HoldsWarm).handing(HandoverLacksPod), act: Wait, why: ReasonPodMissing},
 		{name: "a claim that is served alone is annotated beside the hand-over", facts: served().holding(HoldsWarm).handing(HandoverDue).misannotated().alone(), act: Move, event: EventHanded, part: PartPod, beside: Annotate, why: ReasonAdopted},

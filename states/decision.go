@@ -80,6 +80,9 @@ const (
 	ReadSandbox
 	// ReadClaim asks the API server for the claim that owns a sandbox.
 	ReadClaim
+	// ReadPod asks the API server for the pod that has a sandbox's name: the watch shows
+	// none that lacks the label.
+	ReadPod
 	// ProveFresh asks the API server whether the view of pool and template is at
 	// least as new as the claim.
 	ProveFresh

@@ -461,7 +461,7 @@ func afterPool(f PoolFacts, d Decision) (all []PoolFacts) {
 		add(func(f *PoolFacts) { // a claim has just taken one
 			named(f, func(i int, m *Member) { m.Taken = m.State == Ready && i%2 == 0; m.Terminating = !m.Taken })
 		})
-	case Rest, Wait, Retry, ReadPool, ReadSandbox, ReadClaim, ProveFresh, Move, Report, Annotate, Adopt, Refuse, Delete, Sync, Label:
+	case Rest, Wait, Retry, ReadPool, ReadSandbox, ReadClaim, ReadPod, ProveFresh, Move, Report, Annotate, Adopt, Refuse, Delete, Sync, Label:
 	}
 	return all
 }

@@ -173,6 +173,8 @@ const (
 
 	// ReasonOrphaned: its pool has left it behind, and there is another of the name.
 	ReasonOrphaned Reason = "Orphaned"
+	// ReasonPodUnseen: the watch shows no pod, and one of somebody else's may have its name.
+	ReasonPodUnseen Reason = "PodUnseen"
 	// ReasonClaimUnseen: the watch does not show its claim.
 	ReasonClaimUnseen Reason = "ClaimUnseen"
 	// ReasonClaimEnded: its claim holds nothing any more, and deletes it.

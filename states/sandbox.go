@@ -171,8 +171,9 @@ type SandboxFacts struct {
 	Retired bool
 	// Retire is the reason for which its pool gives it up; empty if it does not.
 	Retire Reason
-	// Suspended: it shall have no pod for now.
-	Suspended bool
+	// Suspended: it shall have no pod for now. PodUnseen: it is suspended, no pod is shown,
+	// its status does not say yet that its own ends, and the API server was not asked.
+	Suspended, PodUnseen bool
 	// Expired: its time is over, and it never gets a pod again. Ephemeral: it is
 	// deleted then. ExpiresIn is how long until it has to be looked at for that; zero
 	// if it has no such time.
@@ -275,6 +276,8 @@ func (f SandboxFacts) live() Decision {
 		return part(Sync, PartPod, ReasonPodAdoptable)
 	case f.Service != UpkeepNone && f.Pod != PodMultiple:
 		return f.Service.of(PartService, ReasonServiceDiffers)
+	case f.PodUnseen:
+		return act(ReadPod, ReasonPodUnseen)
 	case f.following():
 		return f.delayed(f.hand())
 	case f.reports() && f.StatusDelay <= 0:
@@ -425,10 +428,11 @@ func (f SandboxFacts) settle() Decision {
 }
 
 // hand moves the pod of a claim's sandbox. The step that adopts a warm sandbox hands its
-// pod over; the state rests meanwhile. What is left is a pod that was replaced, and the
+// pod over and tells the claim; the sandbox rests meanwhile. What is left is a pod that was replaced, and the
 // pod of a sandbox that was made for its claim: nobody else ever gets that.
 func (f SandboxFacts) hand() Decision {
 	adopted := f.State == Ready || f.State == Warming && f.Warm
+	untold := adopted || f.State == Bound && f.Warm
 	switch {
 	case f.ClaimKnows && (f.State == Ready || f.State == Binding),
 		f.ClaimKnows && f.State == Warming && f.Pod == PodReady:
@@ -437,12 +441,14 @@ func (f SandboxFacts) hand() Decision {
 		return move(EventHanded, ReasonOwnReady)
 	case f.ClaimKnows:
 		return f.settle()
-	case !adopted:
+	case !untold:
 		return f.end(f.Readiness)
 	case f.Loan == LoanUnknown:
 		return act(AskShelf, ReasonLoanUnknown)
 	case f.Loan == LoanOpen:
 		return act(Wait, ReasonAdopting)
+	case !adopted: // the claim's next step tells it
+		return f.end(f.Readiness)
 	}
 	return move(EventReserved, ReasonClaimUnaware)
 }

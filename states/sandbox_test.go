@@ -14,7 +14,7 @@ var pauses = [][2]time.Duration{{0, 0}, {0, time.Second}, {time.Second, 0}, {tim
 
 // beside are what there may be to do about a sandbox beside the state of its pod.
 var beside = []SandboxFacts{
-	{Suspended: true}, {Suspended: true, Blocked: true}, {Suspended: true, Volumes: UpkeepCreate, Service: UpkeepSync},
+	{Suspended: true}, {Suspended: true, PodUnseen: true}, {Suspended: true, Blocked: true}, {Suspended: true, Volumes: UpkeepCreate, Service: UpkeepSync},
 	{Expired: true}, {Expired: true, Ephemeral: true, Service: UpkeepDelete}, {Expired: true, Suspended: true},
 	{ExpiresIn: 2 * time.Second}, {Volumes: UpkeepCreate}, {Volumes: UpkeepSync, Service: UpkeepCreate},
 	{Service: UpkeepCreate, ExpiresIn: time.Hour}, {Service: UpkeepSync}, {Service: UpkeepDelete}, {Drifted: true}, {Drifted: true, SyncDelay: time.Second},
@@ -23,6 +23,7 @@ var beside = []SandboxFacts{
 // with are the facts of a sandbox and what there is to do beside.
 func (f SandboxFacts) with(more SandboxFacts) SandboxFacts {
 	f.Suspended, f.Expired, f.Ephemeral, f.ExpiresIn = more.Suspended, more.Expired, more.Ephemeral, more.ExpiresIn
+	f.PodUnseen = more.PodUnseen
 	f.Volumes, f.Service, f.Drifted, f.Blocked = more.Volumes, more.Service, more.Drifted, f.Blocked || more.Blocked
 	f.SyncDelay = more.SyncDelay
 	f.Readiness = ReadinessOf(PodFacts{View: f.Pod, Phase: PodPhaseRunning, Problem: f.Blocked, Suspended: f.Suspended, Expired: f.Expired})
@@ -222,7 +223,7 @@ func TestWhatNoSandboxEverDoes(t *testing.T) {
 		"a pod whose loan is open rests as it is, and its step keeps waiting": func(f SandboxFacts, d Decision) bool {
 			rests := f.stays() && f.Holder == HolderClaim && !f.ClaimKnows && f.Loan == LoanOpen && d.Act != Create && d.Act != Report
 			rests = rests && !f.Expired && !f.Suspended && f.Volumes == UpkeepNone && f.Service == UpkeepNone
-			adopted := f.owns() && (f.State == Ready || f.State == Warming && f.Warm)
+			adopted := f.owns() && (f.State == Ready || (f.State == Warming || f.State == Bound) && f.Warm)
 			return !rests || !adopted || d.Act == Wait && d.Reason == ReasonAdopting
 		},
 		"a pod is handed over only to a claim that knows or for which it was made, or to a user, and to no pool": func(f SandboxFacts, d Decision) bool {
@@ -258,7 +259,7 @@ func TestWhatNoSandboxEverDoes(t *testing.T) {
 			return d.Act != Move || f.Retired || !f.reports() || f.StatusDelay > 0 || f.Holder == HolderClaim
 		},
 		"no status is written beside an adoption": func(f SandboxFacts, d Decision) bool {
-			adopting := f.Holder == HolderClaim && f.Warm && !f.ClaimKnows && f.Loan == LoanOpen && f.owns() && (f.State == Ready || f.State == Warming)
+			adopting := f.Holder == HolderClaim && f.Warm && !f.ClaimKnows && f.Loan == LoanOpen && f.owns() && (f.State == Ready || f.State == Warming || f.State == Bound)
 			return d.Act != Report || !adopting || f.Expired
 		},
 		"what was refused is tried again, once that was reported or will be": func(f SandboxFacts, d Decision) bool {
@@ -401,7 +402,8 @@ func TestStepSandbox(t *testing.T) {
 		{name: "a reserved member waits until its claim knows", facts: member(Binding, PodReady).heldBy(HolderClaim), why: ReasonPodReady},
 		{name: "a reserved member whose claim knows is handed over", facts: member(Binding, PodReady).heldBy(HolderClaim).knows(), act: Move, event: EventHanded, why: ReasonClaimKnows},
 		{name: "a reserved member whose claim knows is handed over although it is not Ready now", facts: member(Binding, PodStarting).heldBy(HolderClaim).knows(), act: Move, event: EventHanded, why: ReasonClaimKnows},
-		{name: "a member that was handed over waits until its claim is told", facts: member(Bound, PodReady).heldBy(HolderClaim), why: ReasonPodReady},
+		{name: "a member that was handed over waits until its claim is told", facts: member(Bound, PodReady).heldBy(HolderClaim).lent(LoanOpen), act: Wait, why: ReasonAdopting},
+		{name: "a member that was handed over stays so when that step ended without telling", facts: member(Bound, PodReady).heldBy(HolderClaim).lent(LoanClosed), why: ReasonPodReady},
 		{name: "a member that was handed over and retired is released", facts: member(Bound, PodReady).heldBy(HolderElsewhere).retired(), act: Move, event: EventReleased, why: ReasonRetired},
 		{name: "a member that was handed over is released if its claim ends without being told", facts: member(Bound, PodReady).heldBy(HolderGone).ending().untold(), act: Move, event: EventReleased, why: ReasonClaimGone},
 		{name: "a member that its claim was told of stays bound while the claim ends", facts: member(Bound, PodReady).heldBy(HolderGone).ending(), why: ReasonPodReady},
@@ -422,6 +424,7 @@ func TestStepSandbox(t *testing.T) {
 		{name: "a sandbox that a user made is left alone from then on", facts: own(Bound, PodStarting).heldBy(HolderNobody), why: ReasonPodPending},
 		{name: "a suspended sandbox gets no pod", facts: suspended, why: ReasonSuspended},
 		{name: "a suspended sandbox says so", facts: suspended.due(0), act: Report, why: ReasonSuspended},
+		{name: "a suspended sandbox that shows no pod asks whether somebody else's has its name", facts: suspended.due(0).with(SandboxFacts{Suspended: true, PodUnseen: true}), act: ReadPod, why: ReasonPodUnseen},
 		{name: "a suspended sandbox has its pod deleted", facts: users(Bound, PodReady).with(SandboxFacts{Suspended: true}), act: Delete, why: ReasonSuspending, part: PartPod},
 		{name: "a suspended sandbox whose pod is being deleted waits", facts: users(Bound, PodTerminating).with(SandboxFacts{Suspended: true}), why: ReasonSuspending},
 		{name: "a suspended sandbox leaves a pod of somebody else's alone", facts: users(Warming, PodForeign).with(SandboxFacts{Suspended: true}), why: ReasonSuspending},

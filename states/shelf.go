@@ -38,6 +38,25 @@ type Entry struct {
 	Current bool
 	// Since is when it became ready; older ones go first.
 	Since time.Time
+	// Has are the labels and annotations that its pod was made with.
+	Has Metadata
+}
+
+// A Metadata is labels and annotations of a pod.
+type Metadata struct{ Labels, Annotations map[string]string }
+
+// Fits reports whether what a claim adds can stand beside what a pod was made with: no
+// key has two values.
+func (m Metadata) Fits(has Metadata) bool {
+	fits := func(adds, has map[string]string) bool {
+		for k, v := range adds {
+			if is, ok := has[k]; ok && is != v {
+				return false
+			}
+		}
+		return true
+	}
+	return fits(m.Labels, has.Labels) && fits(m.Annotations, has.Annotations)
 }
 
 // A Shelf holds the members of one pool that claims may take, and the claims
@@ -49,7 +68,7 @@ type Entry struct {
 //
 // Invariants: an entry is free, or taken by exactly one claim, never both; a
 // claim waits at most once and never while it has taken an entry; while a claim
-// waits nothing is free, and no more claims wait than members are starting; as many
+// waits nothing that fits it is free, and no more claims wait than members are starting; as many
 // of those as claims wait are spoken for, the one that began first in front.
 type Shelf[C comparable] struct {
 	racks   racks
@@ -70,10 +89,12 @@ type spot struct {
 	entry Entry
 }
 
-// An arrival is a claim's place in line, and since when it has that.
+// An arrival is a claim's place in line, since when it has that, and what it adds to the
+// pod that it gets.
 type arrival struct {
 	place *list.Element
 	at    time.Time
+	adds  Metadata
 }
 
 // A loan is an entry a claim has taken. One that cools meanwhile is not free
@@ -95,20 +116,25 @@ func NewShelf[C comparable]() *Shelf[C] {
 // Take answers a claim that needs a sandbox. Asked again it answers the same:
 // an entry stays the claim's until Done, GiveBack or Drop.
 func (s *Shelf[C]) Take(claim C, now time.Time) (Entry, Offer) {
+	return s.TakeFitting(claim, Metadata{}, now)
+}
+
+// TakeFitting is Take for a claim that adds something to its pod: it passes over what does
+// not fit that.
+func (s *Shelf[C]) TakeFitting(claim C, adds Metadata, now time.Time) (Entry, Offer) {
 	if l, ok := s.taken[claim]; ok {
 		return l.entry, OfferTaken
 	}
 	if _, waits := s.arrived[claim]; waits {
 		return Entry{}, OfferInLine
 	}
-	if len(s.racks) > 0 {
-		e := s.racks[0].entries[0]
+	if e, ok := s.best(adds); ok {
 		s.unshelve(e.Name)
 		s.lend(claim, e)
 		return e, OfferTaken
 	}
 	if s.line.Len() < s.coming.len() {
-		s.arrived[claim] = arrival{s.line.PushBack(claim), now}
+		s.arrived[claim] = arrival{s.line.PushBack(claim), now, adds}
 		s.speakFor()
 		return Entry{}, OfferInLine
 	}
@@ -154,7 +180,7 @@ func (s *Shelf[C]) Coming(name string) {
 }
 
 // Put shelves a member that is ready and returns the claims to wake: the first
-// in line, which has it now. A member that is on the shelf already is brought up
+// in line whom it fits, which has it now. A member that is on the shelf already is brought up
 // to date.
 func (s *Shelf[C]) Put(e Entry, now time.Time) (woken []C) {
 	if claim, ok := s.by[e.Name]; ok {
@@ -163,15 +189,38 @@ func (s *Shelf[C]) Put(e Entry, now time.Time) (woken []C) {
 	}
 	s.coming.remove(e.Name)
 	s.unshelve(e.Name)
-	if s.line.Len() == 0 {
-		s.shelve(e)
-		return nil
+	for place := s.line.Front(); place != nil; place = place.Next() {
+		first := place.Value.(C)
+		if !s.arrived[first].adds.Fits(e.Has) {
+			continue
+		}
+		s.leaveLine(first)
+		s.lend(first, e)
+		s.served = now
+		return append(s.surplus(), first)
 	}
-	first := s.line.Front().Value.(C)
-	s.leaveLine(first)
-	s.lend(first, e)
-	s.served = now
-	return append(s.surplus(), first)
+	s.shelve(e)
+	return s.surplus()
+}
+
+// best is the free entry that goes first, of those that fit what a claim adds. Nearly always
+// that is the first of all.
+func (s *Shelf[C]) best(adds Metadata) (Entry, bool) {
+	var best *rack
+	var entry Entry
+	for i, r := range s.racks {
+		at := slices.IndexFunc(r.entries, func(e Entry) bool { return adds.Fits(e.Has) })
+		switch {
+		case at < 0:
+			continue
+		case i == 0 && at == 0:
+			return r.entries[0], true
+		}
+		if e := r.entries[at]; best == nil || before(r, e, best, entry) {
+			best, entry = r, e
+		}
+	}
+	return entry, best != nil
 }
 
 // Drop forgets a member: it is gone, retired or somebody's. It returns the
@@ -340,12 +389,14 @@ func (r racks) Len() int { return len(r) }
 
 // Less puts first a node with an entry of the current revision, then the node
 // with the most entries, then the one with the oldest.
-func (r racks) Less(i, j int) bool {
-	a, b := r[i].entries[0], r[j].entries[0]
+func (r racks) Less(i, j int) bool { return before(r[i], r[i].entries[0], r[j], r[j].entries[0]) }
+
+// before reports whether an entry of one node goes before one of another.
+func before(in *rack, a Entry, other *rack, b Entry) bool {
 	if a.Current != b.Current {
 		return a.Current
 	}
-	return cmp.Or(cmp.Compare(len(r[j].entries), len(r[i].entries)), first(a, b)) < 0
+	return cmp.Or(cmp.Compare(len(other.entries), len(in.entries)), first(a, b)) < 0
 }
 
 func (r racks) Swap(i, j int) {

@@ -45,6 +45,26 @@ func (c *shelfCase) putOld(name, node string, since int) []string {
 	return c.s.Put(Entry{Name: name, Node: node, Since: at(since)}, at(c.now))
 }
 
+// putSaying puts an entry whose pod has an annotation of a value, and takeAdding takes one
+// for a claim that adds it.
+func (c *shelfCase) putSaying(name, node string, since int, value string) []string {
+	defer c.checked()
+	return c.s.Put(Entry{Name: name, Node: node, Since: at(since), Has: annotated(value)}, at(c.now))
+}
+
+func (c *shelfCase) takeAdding(claim, value string) string {
+	e, offer := c.s.TakeFitting(claim, annotated(value), at(c.now))
+	c.checked()
+	return answer(e, offer)
+}
+
+func annotated(value string) Metadata {
+	if value == "" {
+		return Metadata{}
+	}
+	return Metadata{Annotations: map[string]string{"ttl": value}}
+}
+
 func (c *shelfCase) coming(names ...string) {
 	for _, n := range names {
 		c.s.Coming(n)
@@ -317,6 +337,36 @@ func TestShelf(t *testing.T) {
 			_, has = c.s.Taken("a")
 			c.Expect(has).To(BeFalse())
 		},
+		"what does not fit is passed over, on whatever node the next stands": func(c *shelfCase) {
+			c.putSaying("p1", "n1", 1, "1h")
+			c.putSaying("p2", "n1", 2, "1h")
+			c.putSaying("p3", "n2", 3, "2h")
+			c.putSaying("p4", "n3", 4, "")
+			c.Expect(c.takeAdding("a", "2h")).To(Equal("taken p3"))
+			c.Expect(c.takeAdding("a", "2h")).To(Equal("taken p3"))
+			c.Expect(c.takeAdding("b", "2h")).To(Equal("taken p4"))
+			c.Expect(c.takeAdding("c", "2h")).To(Equal("bare"))
+			c.Expect(c.takeAdding("d", "1h")).To(Equal("taken p1"))
+			c.Expect(c.take("e")).To(Equal("taken p2"))
+		},
+		"what becomes ready is the first one's whom it fits": func(c *shelfCase) {
+			c.coming("p1", "p2", "p3")
+			c.Expect(c.takeAdding("a", "2h")).To(Equal("in line"))
+			c.Expect(c.takeAdding("b", "1h")).To(Equal("in line"))
+			c.Expect(c.putSaying("p1", "n1", 1, "1h")).To(Equal([]string{"b"}))
+			c.Expect(c.putSaying("p2", "n1", 2, "1h")).To(BeEmpty(), "another is coming")
+			c.Expect(c.take("c")).To(Equal("taken p2"))
+			c.Expect(c.putSaying("p3", "n1", 3, "1h")).To(Equal([]string{"a"}), "nothing is coming any more")
+			c.Expect(c.takeAdding("a", "2h")).To(Equal("bare"))
+		},
+		"what is given back goes to whom it fits": func(c *shelfCase) {
+			c.putSaying("p1", "n1", 1, "1h")
+			c.take("a")
+			c.coming("p2", "p3")
+			c.takeAdding("b", "2h")
+			c.take("c")
+			c.Expect(c.giveBack("a")).To(Equal([]string{"c"}))
+		},
 		"a claim that has taken something does not wait as well": func(c *shelfCase) {
 			c.put("p1", "n1", 1)
 			c.coming("p2")
@@ -347,7 +397,7 @@ func broken(s *Shelf[string]) (why []string) {
 		for _, e := range r.entries {
 			coming := s.coming.has(e.Name)
 			_, taken := s.by[e.Name]
-			say(s.at[e.Name] != spot{r, e}, "%s is not found by its name", e.Name)
+			say(s.at[e.Name].rack != r || first(s.at[e.Name].entry, e) != 0, "%s is not found by its name", e.Name)
 			say(e.Node != r.node, "%s stands on the wrong rack", e.Name)
 			say(coming, "%s is free and coming", e.Name)
 			say(taken, "%s is free and taken", e.Name)
@@ -371,11 +421,31 @@ func broken(s *Shelf[string]) (why []string) {
 		say(seen[claim], "%s is in line twice", claim)
 		seen[claim] = true
 	}
-	say(s.line.Len() > 0 && free > 0, "%d wait while %d are free", s.line.Len(), free)
+	for claim, waits := range s.arrived {
+		e, free := s.best(waits.adds)
+		say(free, "%s waits while %s is free", claim, e.Name)
+	}
 	say(s.line.Len() > s.coming.len(), "%d wait for %d", s.line.Len(), s.coming.len())
 	say(s.line.Len() != s.coming.spoken.Len(), "%d wait, %d are spoken for", s.line.Len(), s.coming.spoken.Len())
 	say(len(s.coming.at) != s.coming.spoken.Len()+s.coming.unspoken.Len(), "%d are coming, %d and %d have a seat", len(s.coming.at), s.coming.spoken.Len(), s.coming.unspoken.Len())
 	return why
+}
+
+func TestWhatAClaimAddsFitsUnlessAKeyHasAnotherValue(t *testing.T) {
+	g := NewWithT(t)
+	has := Metadata{Labels: map[string]string{"a": "1"}, Annotations: map[string]string{"b": "2"}}
+	for _, row := range []struct {
+		adds Metadata
+		fits bool
+	}{
+		{Metadata{}, true},
+		{Metadata{Labels: map[string]string{"a": "1", "b": "3"}}, true},
+		{Metadata{Labels: map[string]string{"a": "2"}}, false},
+		{Metadata{Annotations: map[string]string{"a": "2"}}, true},
+		{Metadata{Annotations: map[string]string{"b": ""}}, false},
+	} {
+		g.Expect(row.adds.Fits(has)).To(Equal(row.fits), "%v", row.adds)
+	}
 }
 
 // A slowShelf is the shelf as one would say it: slices, searched from the front.

@@ -326,7 +326,7 @@ func (s *stage) stepBox(b *boxOnStage, retire Reason) {
 				s.shelf(b.pool).Drop(b.Name)
 			}
 			return
-		case ReadPool, ReadTemplate, ReadSandbox, ReadClaim, ProveFresh, Annotate, Adopt, Refuse, Sync, Label:
+		case ReadPool, ReadTemplate, ReadSandbox, ReadClaim, ReadPod, ProveFresh, Annotate, Adopt, Refuse, Sync, Label:
 			s.Fatalf("sandbox %s: %v", b.Name, d)
 		}
 	}
@@ -361,7 +361,7 @@ func (s *stage) stepPool(p *poolOnStage) {
 			for _, r := range d.About.Plan.Retire {
 				s.stepBox(s.boxOf(r.Name), r.Reason)
 			}
-		case ReadPool, ReadTemplate, ReadSandbox, ReadClaim, ProveFresh, Move, Report, Annotate, Adopt, Refuse, Delete, Sync, Label:
+		case ReadPool, ReadTemplate, ReadSandbox, ReadClaim, ReadPod, ProveFresh, Move, Report, Annotate, Adopt, Refuse, Delete, Sync, Label:
 			s.Fatalf("pool %s: %v", p.name, d)
 		}
 	}

@@ -165,7 +165,7 @@ func (c *Controller) wire(applier *apply.Applier, fresh *claim.Freshness) error 
 		Stores: s, Shelves: c.shelves, Writer: a, Metrics: metrics, Prove: fresh.Prove,
 		Refusals: refusals, WakeSandboxAfter: func(k view.Key, t time.Duration) { c.loops.sandboxes.WakeAfter(k, t) },
 		Wake: wakeClaim, WakeSandbox: wakeSandbox, WakePool: wakePool, Leads: func() bool { return c.loops.claims.Started() }, Quiet: a.Quiet,
-		MaxWait: o.MaxWait, Now: o.Now,
+		MaxWait: o.MaxWait, Now: o.Now, Log: o.Log,
 	}
 	c.Claims.AllowLabels(o.LabelDomains)
 	if o.ClaimEvents {
@@ -194,9 +194,7 @@ func (c *Controller) wire(applier *apply.Applier, fresh *claim.Freshness) error 
 	}
 	c.measure(c.pools, metrics, fresh)
 	c.loops = c.newLoops(&claim.Annotations{Stores: s, Writer: a, Metrics: metrics, Now: o.Now})
-	if err := c.measured(); err != nil {
-		return err
-	}
+	c.measured()
 	return c.listen()
 }
 

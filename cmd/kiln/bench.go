@@ -30,10 +30,13 @@ Scenarios:
   burst      --claims claims at once on a pool of as many
   scale      the same as sustained, on pools of each of the sizes --pools
 
-A latency is from just before the call that creates a claim to the watch event in which it is Ready and names its
-sandbox. OVERTAKEN is the longest, in ms, that a claim waited on after a later one was served. It works in a namespace that it makes itself and removes at the end, also on Ctrl-C. No sandbox may be held
+A latency is from just before the call that creates a claim until the claim can be used: it is Ready and names its
+sandbox, and the pod of that carries the claim's UID and no pool's label. READY is the time until it is Ready.
+OVERTAKEN is the longest, in ms, that a claim waited on after a later one was served.
+It works in a namespace that it makes itself and removes at the end, also on Ctrl-C. No sandbox may be held
 by two claims (double_held), no claim made after a template change may get a pod of the older one (stale_served,
-strategies Recreate and RollingUpdate), and every claim is served (unbound); else it exits with 1.
+strategies Recreate and RollingUpdate), every claim is Ready in time (unbound), and none is Ready before its pod
+is its own (unreachable_at_ready); else it exits with 1.
 CPU is told where the API server is on this machine; requests where /metrics of the API server may be read.
 
 Flags:

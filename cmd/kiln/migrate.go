@@ -23,14 +23,19 @@ import (
 	"github.com/kiln-sandbox/kiln/states"
 )
 
-const migrateUsage = `kiln migrate takes over, at once and object by object, what the agent-sandbox controller left: the
-fields that it owned become Kiln's, and no field changes. The controller does the same by itself, when
-it first needs to, so this command is needed by nobody; it shows beforehand what will happen.
+const migrateUsage = `kiln migrate takes over, at once and object by object, what the agent-sandbox controller left, under
+whatever field manager: the fields that are Kiln's to write become Kiln's, and no field changes. The
+controller does the same by itself, when it first needs to, so this command is needed by nobody; it
+shows beforehand what will happen.
 
 Flags:
   --dry-run                  say what would be done, and do nothing
   --kubeconfig file          as of kiln controller
   --namespace namespace      one namespace; default all
+  --back                     instead of that: give back to the agent-sandbox controller what it would not
+                             touch. Its templates become the controllers of their NetworkPolicies, which are
+                             deleted with the template from then on, and pool members that Kiln has retired
+                             are deleted. Stop Kiln before, for it would undo this
   --prune-stored-versions    instead of that: rewrite every stored object as v1beta1, and take older versions
                              out of the status of the CustomResourceDefinitions, so that those of this
                              version can be installed
@@ -38,9 +43,9 @@ Flags:
 
 // A migration is what the command line asks for, and what came of it.
 type migration struct {
-	dryRun, prune bool
-	namespace     string
-	settings      settings
+	dryRun, prune, back bool
+	namespace           string
+	settings            settings
 
 	out     io.Writer
 	conn    *client.Connection
@@ -63,6 +68,7 @@ func migrate(ctx context.Context, args []string, out io.Writer) error {
 	f := flag.NewFlagSet("kiln migrate", flag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	f.BoolVar(&m.dryRun, "dry-run", false, "")
+	f.BoolVar(&m.back, "back", false, "")
 	f.BoolVar(&m.prune, "prune-stored-versions", false, "")
 	f.StringVar(&m.namespace, "namespace", "", "")
 	f.StringVar(&m.settings.kubeconfig, "kubeconfig", "", "")
@@ -73,6 +79,8 @@ func migrate(ctx context.Context, args []string, out io.Writer) error {
 		return fmt.Errorf("%w: %w", errUsage, err)
 	} else if f.NArg() > 0 {
 		return fmt.Errorf("%w: %q is not a flag", errUsage, f.Arg(0))
+	} else if m.back && m.prune {
+		return fmt.Errorf("%w: --back and --prune-stored-versions are two things: do one after the other", errUsage)
 	}
 	cfg, err := connect(ctx, &m.settings)
 	if err != nil {
@@ -92,6 +100,9 @@ func (m *migration) run(ctx context.Context, cfg *rest.Config) (err error) {
 	if m.applier, err = apply.New(cfg, apply.Options{Component: component}); err != nil {
 		return err
 	}
+	if m.back {
+		return m.giveBack(ctx)
+	}
 	ns := m.namespace
 	for _, list := range []func(context.Context, metav1.ListOptions) (runtime.Object, error){
 		lister(m.conn.Kiln.Templates(ns).List), lister(m.conn.Kiln.Pools(ns).List), lister(m.conn.Kiln.Claims(ns).List),
@@ -108,7 +119,11 @@ func (m *migration) run(ctx context.Context, cfg *rest.Config) (err error) {
 			return fmt.Errorf("list: %w", err)
 		}
 	}
-	return m.summary()
+	verb := "taken over"
+	if m.dryRun {
+		verb = "to be taken over"
+	}
+	return m.summary([]string{"template", "pool", "claim", "sandbox", "pod"}, verb)
 }
 
 func lister[L runtime.Object](list func(context.Context, metav1.ListOptions) (L, error)) func(context.Context, metav1.ListOptions) (runtime.Object, error) {
@@ -124,22 +139,14 @@ func (m *migration) one(ctx context.Context, o apply.Regarding) error {
 	if !inherited {
 		return nil
 	}
-	if err == nil && !m.dryRun {
-		_, err = m.applier.TakeOver(ctx, o, m.marked(o))
-	}
-	switch {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case errors.Is(err, apply.ErrGone):
-		return nil
-	case err != nil:
-		m.failed[kind]++
-		fmt.Fprintf(m.out, "%s %s: %v\n", kind, key, err)
+	if err != nil {
+		m.fails(kind, key, err)
 		return nil
 	}
-	m.taken[kind]++
-	fmt.Fprintf(m.out, "%s %s: %s\n", kind, key, gains(t))
-	return nil
+	return m.did(ctx, kind, key, gains(t), func() error {
+		_, err := m.applier.TakeOver(ctx, o, m.marked(o))
+		return err
+	})
 }
 
 // remember keeps what pods are judged by.
@@ -177,9 +184,6 @@ func (m *migration) marked(o apply.Regarding) bool {
 
 // gains says who gets what.
 func gains(t apply.Takeover) string {
-	if len(t.Fields) == 0 {
-		return "what " + strings.Join(t.From, " and ") + " owned is nobody's"
-	}
 	var parts []string
 	for _, manager := range slices.Sorted(maps.Keys(t.Fields)) {
 		parts = append(parts, fmt.Sprintf("%d fields to %s", t.Fields[manager], manager))
@@ -188,12 +192,9 @@ func gains(t apply.Takeover) string {
 }
 
 // summary ends with the counts.
-func (m *migration) summary() error {
-	verb, failed := "taken over", 0
-	if m.dryRun {
-		verb = "to be taken over"
-	}
-	for _, kind := range []string{"template", "pool", "claim", "sandbox", "pod"} {
+func (m *migration) summary(kinds []string, verb string) error {
+	failed := 0
+	for _, kind := range kinds {
 		fmt.Fprintf(m.out, "%-8s %d, %d %s", kind+":", m.seen[kind], m.taken[kind], verb)
 		if n := m.failed[kind]; n > 0 {
 			fmt.Fprintf(m.out, ", %d failed", n)
@@ -202,7 +203,7 @@ func (m *migration) summary() error {
 		fmt.Fprintln(m.out)
 	}
 	if failed > 0 {
-		return fmt.Errorf("%d objects were not taken over; run it again", failed)
+		return fmt.Errorf("%d objects were not %s; run it again", failed, verb)
 	}
 	return nil
 }

@@ -94,4 +94,12 @@ func bound(schema map[string]any) {
 	case schema["x-kubernetes-validations"] == nil: // one that bounds itself needs no more
 		schema["minimum"], schema["maximum"] = math.MinInt32, math.MaxInt32
 	}
+	if schema["type"] != "integer" || schema["format"] != "int32" {
+		return
+	}
+	for limit, of := range map[string]int{"minimum": math.MinInt32, "maximum": math.MaxInt32} {
+		if schema[limit] == nil {
+			schema[limit] = of
+		}
+	}
 }

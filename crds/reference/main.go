@@ -14,10 +14,12 @@ import (
 	"go/build/constraint"
 	"go/parser"
 	"go/token"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -351,10 +353,10 @@ func heldTo(name string, in, s *schema) (all []string) {
 	if len(s.Enum) > 0 {
 		all = append(all, "one of "+quoted(s.Enum))
 	}
-	if s.Minimum != nil {
+	if s.Minimum != nil && s.Minimum.String() != strconv.Itoa(math.MinInt32) { // an int32 says that
 		all = append(all, "at least "+s.Minimum.String())
 	}
-	if s.Maximum != nil {
+	if s.Maximum != nil && s.Maximum.String() != strconv.Itoa(math.MaxInt32) {
 		all = append(all, "at most "+s.Maximum.String())
 	}
 	if s.Pattern != "" {

@@ -6,14 +6,17 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kiln-sandbox/kiln/apply"
 	"github.com/kiln-sandbox/kiln/crds"
 	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
+	"github.com/kiln-sandbox/kiln/states"
 	"github.com/kiln-sandbox/kiln/test/cluster"
 )
 
@@ -70,12 +73,12 @@ func TestTheWayFromOlderDefinitionsAndObjects(t *testing.T) {
 		made, err := world.kiln.Pools("default").Create(world.ctx, pool, metav1.CreateOptions{FieldManager: "kubectl"})
 		g.Expect(err).NotTo(HaveOccurred())
 		made.Status.Selector = "agents.x-k8s.io/warm-pool-sandbox=x"
-		made, err = world.kiln.Pools("default").UpdateStatus(world.ctx, made, metav1.UpdateOptions{FieldManager: "agent-sandbox-controller"})
+		made, err = world.kiln.Pools("default").UpdateStatus(world.ctx, made, metav1.UpdateOptions{FieldManager: "a-fork"}) // a name that nobody has heard of
 		g.Expect(err).NotTo(HaveOccurred())
 
 		said, err := kiln(t, "migrate", "--dry-run")
 		g.Expect(err).NotTo(HaveOccurred(), said)
-		g.Expect(said).To(And(MatchRegexp(`pool default/left: \d+ fields to kiln-pool from agent-sandbox-controller\n`), ContainSubstring("pool:    1, 1 to be taken over\n")))
+		g.Expect(said).To(And(MatchRegexp(`pool default/left: \d+ fields to kiln-pool from a-fork\n`), ContainSubstring("pool:    1, 1 to be taken over\n")))
 		is, err := world.kiln.Pools("default").Get(world.ctx, "left", metav1.GetOptions{})
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(is.ResourceVersion).To(Equal(made.ResourceVersion), "a dry run writes nothing")
@@ -88,6 +91,65 @@ func TestTheWayFromOlderDefinitionsAndObjects(t *testing.T) {
 		g.Expect(said).To(ContainSubstring("pool:    1, 0 taken over\n"), "once is enough")
 		g.Expect(world.kiln.Pools("default").Delete(world.ctx, "left", metav1.DeleteOptions{})).To(Succeed())
 	})
+
+	t.Run("given back, what the agent-sandbox controller would not touch is its own again", givesBack)
+}
+
+// givesBack takes the way back: Kiln's NetworkPolicy has no owner, and its pool has a
+// member that was about to be deleted.
+func givesBack(t *testing.T) {
+	g := NewWithT(t)
+	applier, err := apply.New(world.cluster.Config, apply.Options{})
+	g.Expect(err).NotTo(HaveOccurred())
+	template := &ext.SandboxTemplate{ObjectMeta: metav1.ObjectMeta{Name: "mine"}}
+	template.Spec.PodTemplate.Spec.Raw = []byte(`{"containers":[{"name":"main","image":"image"}]}`)
+	template, err = world.kiln.Templates("default").Create(world.ctx, template, metav1.CreateOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	want, err := apply.PolicyOf(template)
+	g.Expect(err).NotTo(HaveOccurred())
+	made, err := applier.CreatePolicy(world.ctx, want)
+	g.Expect(err).NotTo(HaveOccurred())
+	blueprint, err := apply.BlueprintOf(template)
+	g.Expect(err).NotTo(HaveOccurred())
+	none := int32(0)
+	pool := &ext.SandboxWarmPool{ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Spec: ext.SandboxWarmPoolSpec{Replicas: &none, TemplateRef: ext.SandboxTemplateRef{Name: "mine"}}}
+	pool.Spec.UpdateStrategy.Type = ext.Rolling
+	pool, err = world.kiln.Pools("default").Create(world.ctx, pool, metav1.CreateOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, name := range []string{"mine-free", "mine-retired"} {
+		member, err := applier.CreateMember(world.ctx, pool, name, blueprint)
+		g.Expect(err).NotTo(HaveOccurred())
+		if name == "mine-retired" {
+			_, err = applier.Retire(world.ctx, member, states.ReasonSurplus)
+			g.Expect(err).NotTo(HaveOccurred())
+		}
+	}
+	policy := func() *networkingv1.NetworkPolicy {
+		p, err := world.core.NetworkingV1().NetworkPolicies("default").Get(world.ctx, made.Name, metav1.GetOptions{})
+		g.Expect(err).NotTo(HaveOccurred())
+		return p
+	}
+
+	said, err := kiln(t, "migrate", "--back", "--dry-run")
+	g.Expect(err).NotTo(HaveOccurred(), said)
+	g.Expect(said).To(And(ContainSubstring("policy default/mine-network-policy: its controller is SandboxTemplate mine\n"),
+		ContainSubstring("pool default/mine: RollingUpdate is Kiln's own"), ContainSubstring("sandbox default/mine-retired: it was retired, and is deleted\n"),
+		ContainSubstring("policy:  1, 1 to be given back\n"), ContainSubstring("sandbox: 2, 1 to be given back\n")))
+	g.Expect(policy().ResourceVersion).To(Equal(made.ResourceVersion), "a dry run writes nothing")
+
+	said, err = kiln(t, "migrate", "--back")
+	g.Expect(err).NotTo(HaveOccurred(), said)
+	g.Expect(said).To(And(ContainSubstring("policy:  1, 1 given back\n"), ContainSubstring("sandbox: 2, 1 given back\n")))
+	g.Expect(metav1.IsControlledBy(policy(), template)).To(BeTrue())
+	g.Expect(policy().Spec).To(Equal(made.Spec))
+	said, err = kiln(t, "migrate", "--back")
+	g.Expect(err).NotTo(HaveOccurred(), said)
+	g.Expect(said).To(And(ContainSubstring("policy:  1, 0 given back\n"), ContainSubstring("sandbox: 1, 0 given back\n")), "once is enough")
+
+	g.Expect(world.kiln.Templates("default").Delete(world.ctx, "mine", metav1.DeleteOptions{})).To(Succeed())
+	g.Expect(world.kiln.Pools("default").Delete(world.ctx, "mine", metav1.DeleteOptions{})).To(Succeed())
+	policies := schema.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "networkpolicies"}
+	g.Expect(world.cluster.Await(world.ctx, policies, "default", made.Name, cluster.Gone)).To(Succeed(), "the garbage collector takes it with its template")
 }
 
 // older installs definitions as they were when v1alpha1 was stored, with a template

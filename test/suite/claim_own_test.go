@@ -40,7 +40,8 @@ func lenientTemplate(env ext.EnvVarsInjectionPolicy, volumes ext.VolumeClaimTemp
 	t.Spec.PodTemplate.Spec = runtime.RawExtension{Raw: []byte(`{
 		"containers":[{"name":"main","image":"image","env":[{"name":"A","value":"a"}]},
 			{"name":"side","image":"image","envFrom":[{"configMapRef":{"name":"c","optional":true}}]}],
-		"initContainers":[{"name":"init","image":"image"}]}`)}
+		"initContainers":[{"name":"init","image":"image"}],
+		"volumes":[{"name":"config","configMap":{"name":"c","optional":true}}]}`)}
 	t.Spec.EnvVarsInjectionPolicy, t.Spec.VolumeClaimTemplatesPolicy = env, volumes
 	return t
 }
@@ -94,6 +95,9 @@ func TestAClaimThatTheTemplateDoesNotAllowSaysSoAndTakesNothing(t *testing.T) {
 		{"storage that is not allowed", "", "", withStorage("data"),
 			`False VolumeClaimTemplatesError failed to merge volume claim templates: volume claim templates are disallowed by the template; ` +
 				`set volumeClaimTemplatesPolicy of template "t" to Allowed or Overrides, or remove spec.volumeClaimTemplates`},
+		{"storage in the place of a volume", "", ext.VolumeClaimTemplatesAllowed, withStorage("config"),
+			`False VolumeClaimTemplatesError failed to merge volume claim templates: overriding volume claim templates is forbidden by the template: ` +
+				`spec.volumeClaimTemplates[0].metadata.name is "config", and the pod of template "t" has a volume of that name; give it another name, or set volumeClaimTemplatesPolicy to Overrides`},
 		{"storage without a name", "", ext.VolumeClaimTemplatesAllowed, withStorage(""),
 			`False VolumeClaimTemplatesError failed to merge volume claim templates: invalid volume claim templates: spec.volumeClaimTemplates[0].metadata.name is empty; give it a name`},
 	} {
@@ -115,6 +119,30 @@ func TestAClaimThatTheTemplateDoesNotAllowSaysSoAndTakesNothing(t *testing.T) {
 			g.Expect(c.Wire.Count("sandbox", "adopt") + c.Wire.Count("sandbox", "cold")).To(BeZero())
 			patchClaim(t, w, "a", `{"spec":{"env":null,"volumeClaimTemplates":null}}`)
 			w.Await(world.Converged("p", 1, "a"))
+		})
+	}
+}
+
+// Where the template lets a claim override, a volume of the pod gives way, and where it lets
+// a claim add, a new one comes beside it.
+func TestStorageOfAClaimReplacesAVolumeOfThePodOnlyWhereTheTemplateLetsItOverride(t *testing.T) {
+	t.Parallel()
+	for policy, name := range map[ext.VolumeClaimTemplatesPolicy]string{ext.VolumeClaimTemplatesOverrides: "config", ext.VolumeClaimTemplatesAllowed: "more"} {
+		t.Run(string(policy), func(t *testing.T) {
+			t.Parallel()
+			w := kit.New(t)
+			w.Controller()
+			w.Create(lenientTemplate("", policy), world.Pool("p", 0), world.Claim("a", "p", withStorage(name)))
+			w.Await(world.Bound("a"))
+			pod, err := w.Pods().Get(w.Context(), "a", metav1.GetOptions{})
+			g := NewWithT(t)
+			g.Expect(err).NotTo(HaveOccurred())
+			is := map[string]bool{}
+			for _, v := range pod.Spec.Volumes {
+				is[v.Name] = v.PersistentVolumeClaim != nil
+			}
+			want := map[string]bool{"config": false, name: true}
+			g.Expect(is).To(Equal(want))
 		})
 	}
 }

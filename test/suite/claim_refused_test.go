@@ -2,7 +2,10 @@ package suite
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
+	"strings"
+	"sync"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -13,6 +16,31 @@ import (
 	"github.com/kiln-sandbox/kiln/test/world"
 	"github.com/kiln-sandbox/kiln/watch"
 )
+
+// lines are the lines of a log.
+type lines struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (l *lines) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, string(line))
+	return len(line), nil
+}
+
+// with are those that contain a text.
+func (l *lines) with(text string) (all []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.all {
+		if strings.Contains(line, text) {
+			all = append(all, line)
+		}
+	}
+	return all
+}
 
 // The server refuses the adoption of a member, for whatever reason: the member leaves
 // the shelf, its pool says which and why, and the claim gets another one.
@@ -53,18 +81,22 @@ func TestAClaimOnAPoolWhoseMembersAreAllRefusedStartsCold(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	w := kit.New(t)
-	stands := metav1.Now().Time
+	stands, log := metav1.Now().Time, &lines{}
 	refuse := kit.Fault{On: kit.On("sandbox", "adopt"), Do: kit.Answer(http.StatusForbidden, metav1.StatusReasonForbidden)}
 	c := w.Prepared(func(c *kit.Controller) {
 		for range 3 {
 			c.Wire.Inject(refuse)
 		}
-	}, func(o *watch.Options) { o.Now = stands.Local })
+	}, func(o *watch.Options) { o.Now, o.Log = stands.Local, slog.New(slog.NewTextHandler(log, nil)) })
 	w.Create(world.Template("t"), world.Pool("p", 3))
 	w.Await(world.Full("p", 3))
 	w.Create(world.Claim("a", "p"))
 	w.Await(world.Bound("a"), world.Launched(apply.LaunchCold, "a"), c.Settled())
 	g.Expect(c.Wire.Count("sandbox", "adopt")).To(Equal(3), "each member once")
+	w.Await(world.PoolSays("p", "Degraded", "AdoptionRefused", "a fault of the test"))
+	said := log.with("the API server refuses to hand out a member")
+	g.Expect(said).To(HaveLen(1), "once for one cause")
+	g.Expect(said[0]).To(And(ContainSubstring("level=WARN"), ContainSubstring("pool="+w.Namespace+"/p "), ContainSubstring("claim="+w.Namespace+"/a "), ContainSubstring("a fault of the test")))
 	w.Create(world.Claim("b", "p"))
 	w.Await(world.Bound("b"), world.Launched(apply.LaunchCold, "b"), c.Settled())
 	g.Expect(c.Wire.Count("sandbox", "adopt")).To(Equal(3), "they are on no shelf")

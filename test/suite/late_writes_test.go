@@ -3,6 +3,7 @@ package suite
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -32,32 +33,31 @@ func TestAWriteThatArrivesLateChangesNothing(t *testing.T) {
 	}
 }
 
-// More claims are told than pods may be written at once. Those whose claims are deleted
-// before their turn are the garbage collector's: nothing is written in its way.
+// More claims have taken a sandbox than pods may be handed over at once. The pods whose
+// claims are deleted before their turn are the garbage collector's: nothing is written in
+// its way.
 func TestThePodsOfClaimsThatAreGoneAreLeftToTheGarbageCollector(t *testing.T) {
 	t.Parallel()
-	const n, places = 12, 8
+	const n, places = 20, 16
 	w := kit.New(t)
 	gate := kit.NewGate()
 	c := w.Prepared(func(c *kit.Controller) {
-		c.Wire.Inject(kit.Fault{On: kit.On("pod", "bound"), Always: true, Do: kit.Hold(gate)})
+		ofPool := func(one kit.Write) bool { return one.Is("pod", "bound") && strings.HasPrefix(one.Name, "p-") }
+		c.Wire.Inject(kit.Fault{On: ofPool, Always: true, Do: kit.Hold(gate)})
 	})
-	w.Create(world.Template("t"), world.Pool("p", n))
-	w.Await(world.Full("p", n))
+	w.Create(world.Template("t"), world.Pool("p", n), world.Pool("q", 1))
+	w.Await(world.Full("p", n), world.Full("q", 1))
 	var claims []string
-	var told []world.Condition
 	for i := range n {
 		claims = append(claims, fmt.Sprint("c", i))
-		told = append(told, world.HasState(claims[i], states.Bound))
 		w.Create(world.Claim(claims[i], "p"))
 	}
-	w.Await(world.All(told...), func(*world.Snapshot) error {
-		if begun := len(written(c, "pod bound")); begun != places {
-			return fmt.Errorf("%d pods are written, not %d", begun, places)
+	w.Await(func(*world.Snapshot) error {
+		if begun, took := len(written(c, "pod bound")), c.Wire.Answered("sandbox", "adopt"); begun != places || took != n {
+			return fmt.Errorf("%d sandboxes are taken and %d pods are written, not %d and %d", took, begun, n, places)
 		}
 		return nil
 	})
-
 	held := map[string]bool{} // sandboxes of which a pod's write is under way
 	for _, one := range written(c, "pod bound") {
 		held[one.Name] = true
@@ -65,14 +65,14 @@ func TestThePodsOfClaimsThatAreGoneAreLeftToTheGarbageCollector(t *testing.T) {
 	w.Collector.Pause()
 	var kept, gone []string
 	for _, claim := range claims {
-		if name := w.SandboxOf(claim); held[name] {
+		if names := w.EverHeld(w.Claim(claim).UID); held[names[0]] {
 			kept = append(kept, claim)
 		} else {
 			w.Delete(w.Claims(), claim)
-			gone = append(gone, name)
+			gone = append(gone, names...)
 		}
 	}
-	w.Create(world.Claim("after", "p")) // whoever has seen it has seen the others go
+	w.Create(world.Claim("after", "q")) // whoever has seen it has seen the others go
 	w.Await(world.HasState("after", states.Bound))
 	gate.Open()
 	w.Await(world.Annotated(append(kept, "after")...), c.Settled())
@@ -82,7 +82,7 @@ func TestThePodsOfClaimsThatAreGoneAreLeftToTheGarbageCollector(t *testing.T) {
 		}
 	}
 	w.Collector.Resume()
-	w.Await(world.Converged("p", n, append(kept, "after")...), c.Settled())
+	w.Await(world.Full("p", n), world.Full("q", 1), world.Bound(append(kept, "after")...), c.Settled())
 }
 
 // A finalizer keeps a claim that was deleted before it was told, for as long as it likes. The

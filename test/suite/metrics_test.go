@@ -50,7 +50,7 @@ func TestEveryMetricOfTheContractIsToldByItsNameLabelsAndBounds(t *testing.T) {
 		"created_by=controller expired=false launch_type=warm namespace=NS operating_mode=Running owned_by=SandboxWarmPool ready_condition=true sandbox_template=t": 2,
 		"created_by=python-client expired=false launch_type=warm namespace=NS operating_mode=Running owned_by=SandboxClaim ready_condition=true sandbox_template=t": 1,
 		"created_by=unknown expired=false launch_type=cold namespace=NS operating_mode=Running owned_by=SandboxClaim ready_condition=true sandbox_template=t":       1,
-		"created_by=unknown expired=false launch_type=unknown namespace=NS operating_mode=Running owned_by=None ready_condition=true sandbox_template=unknown":      1,
+		"created_by=unknown expired=false launch_type=cold namespace=NS operating_mode=Running owned_by=None ready_condition=true sandbox_template=unknown":      1,
 	}, w.Namespace))
 	told := c.Scrape()
 	for name, want := range map[string]struct {
@@ -61,8 +61,7 @@ func TestEveryMetricOfTheContractIsToldByItsNameLabelsAndBounds(t *testing.T) {
 		"agent_sandbox_client_claim_startup_latency_ms":     {claimBounds, map[string]int{"launch_type=warm sandbox_template=t": 1}},
 		"agent_sandbox_claim_controller_startup_latency_ms": {claimBounds, map[string]int{"launch_type=warm sandbox_template=t": 1, "launch_type=cold sandbox_template=t": 1}},
 		"agent_sandbox_creation_latency_ms": {launchBounds, map[string]int{
-			"launch_type=warm namespace=NS sandbox_template=t": 3, "launch_type=cold namespace=NS sandbox_template=t": 1,
-			"launch_type=unknown namespace=NS sandbox_template=unknown": 1,
+			"launch_type=warm namespace=NS sandbox_template=t": 1, "launch_type=cold namespace=NS sandbox_template=t": 1,
 		}},
 		"agent_sandbox_claim_creation_total": {nil, map[string]int{
 			"created_by=python-client launch_type=warm namespace=NS pod_condition=ready sandbox_template=t warmpool_name=p":   1,

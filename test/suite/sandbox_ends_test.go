@@ -94,6 +94,49 @@ func TestASuspendedSandboxLeavesAPodThatIsNotItsOwnAlone(t *testing.T) {
 	w.Await(plain)
 }
 
+// The watch of pods shows none that lacks the label: the API server is asked for the pod of
+// the name once, and an event tells when it goes.
+func TestASuspendedSandboxSaysThatAStrangersPodHasItsName(t *testing.T) {
+	t.Parallel()
+	for name, begin := range map[string]func(*testing.T, *kit.World){
+		"made suspended": func(t *testing.T, w *kit.World) {
+			somebodysPod(t, w)
+			w.Create(sandbox(suspended))
+		},
+		"suspended later": func(t *testing.T, w *kit.World) {
+			somebodysPod(t, w)
+			w.Create(sandbox())
+			w.Await(world.SandboxSays("s", "ReconcilerError", `pod "s" is owned by nobody`))
+			patch(t, w, `{"operatingMode":"Suspended"}`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := kit.New(t)
+			c := w.Controller()
+			begin(t, w)
+			refuses := says("Suspended False PodNotOwned: Refused to delete pod because it is not owned by this sandbox",
+				"Ready False SandboxSuspended: Sandbox is suspending", nothing)
+			w.Await(refuses, c.Settled())
+			c.Stop()
+			c = w.Controller()
+			w.Await(refuses, c.Settled())
+			w.Delete(w.Pods(), "s")
+			w.Await(says(append(isSuspended, nothing)...), c.Settled())
+			NewWithT(t).Expect(c.Wire.Count("sandboxstatus", "report")).To(Equal(1), "the next leader found out too, and said so once")
+			patch(t, w, `{"operatingMode":"Running"}`)
+			w.Await(plain)
+		})
+	}
+}
+
+// somebodysPod makes a pod of the sandbox's name that is nobody's and has none of our labels.
+func somebodysPod(t *testing.T, w *kit.World) {
+	t.Helper()
+	_, err := w.Pods().Create(w.Context(), world.Pod("s"), metav1.CreateOptions{})
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+}
+
 func TestASandboxWithSeveralPodsIsNotKnownToBeSuspended(t *testing.T) {
 	t.Parallel()
 	w := kit.New(t)

@@ -158,7 +158,12 @@ func TestAWarmClaimIsReadyAfterThreeWritesAndOnlyItsAnnotationsAreBesideThem(t *
 	w.Create(world.Claim("a", "p"))
 	w.Await(adopt.Reached())
 	adopt.Open()
-	w.Await(hand.Reached(), world.Annotated("a"))
+	w.Await(hand.Reached(), func(*world.Snapshot) error {
+		if c.Wire.Answered("claim", "annotate") == 0 {
+			return errWaits
+		}
+		return nil
+	})
 	w.Await(func(s *world.Snapshot) error { // the news of the adoption has come, and nothing came of it
 		if len(s.Members("p")) != 1 {
 			return errWaits

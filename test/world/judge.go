@@ -229,7 +229,8 @@ func (j *Judge) claim(c *ext.SandboxClaim, deleted bool) {
 	}
 	j.reachable(c)
 	name, was := c.Status.SandboxStatus.Name, j.told[c.UID]
-	if name == was || name != "" && byHand(OwnersOf(c, "status", "sandbox", "name")) {
+	byAnother := byHand(OwnersOf(c, "status", "sandbox", "name")) || c.Status.State == "" // a takeover makes it ours, and tells nothing
+	if name == was || name != "" && byAnother {
 		return
 	}
 	j.told[c.UID] = name

@@ -69,7 +69,7 @@ func (l *Annotations) Do(ctx context.Context, s AnnotationSnapshot, d states.Dec
 		if s.claim != nil && s.claim.Status.State == ext.StateBound {
 			l.Metrics.Forget(s.claim) // nothing measures it any more
 		}
-	case states.AskShelf, states.ReadPool, states.ReadTemplate, states.ReadSandbox, states.ReadClaim, states.ProveFresh,
+	case states.AskShelf, states.ReadPool, states.ReadTemplate, states.ReadSandbox, states.ReadClaim, states.ReadPod, states.ProveFresh,
 		states.Move, states.Report, states.Adopt, states.Refuse, states.Create, states.Retire, states.Delete, states.Sync, states.Label:
 	}
 	return none, nil

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -48,6 +49,8 @@ type Claims struct {
 	Writer   Writer
 	Events   *loop.Emitter
 	Metrics  *Metrics
+	// Log receives the first refusal of each cause; nil discards it.
+	Log *slog.Logger
 	// Prove asks the API server how new the stores are for a claim of a version.
 	Prove func(ctx context.Context, version string, of Subject) (states.Freshness, error)
 	// Wake, WakeSandbox and WakePool have those look again; Annotate has a claim

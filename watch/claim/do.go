@@ -51,7 +51,7 @@ func (l *Claims) Do(ctx context.Context, s Snapshot, d states.Decision) (learned
 		known, err = l.sync(ctx, s, d)
 	case states.Delete:
 		err = l.delete(ctx, s, d)
-	case states.ReadClaim, states.Retire, states.Label: // not a claim's
+	case states.ReadClaim, states.ReadPod, states.Retire, states.Label: // not a claim's
 	}
 	return known, err
 }
@@ -66,6 +66,9 @@ func (l *Claims) report(ctx context.Context, s Snapshot, why states.Reason) (lea
 		known.offer.Offer = states.OfferNone
 	} else {
 		known.reported = why
+	}
+	if err == nil {
+		l.Metrics.ready(s.claim, got, s.sandbox)
 	}
 	return known, l.Stores.Claims.Settle(ctx, s.claim, got, err)
 }
@@ -150,6 +153,11 @@ func (l *Claims) adopt(ctx context.Context, s Snapshot, d states.Decision) (lear
 	if ok {
 		// A member of an older template may have other labels than the newest.
 		added, err := apply.ClaimMetadataOf(of, l.labelDomains())
+		if err != nil && !view.AddedMetadata(s.claim).Fits(view.PodMetadata(member)) {
+			l.Shelves.Sync(s.offer.Member) // one of them has changed since the shelf gave it, and gives another
+			l.Shelves.GiveBack(s.key)
+			return known, nil
+		}
 		if err != nil {
 			known.failure = refusalIn(err)
 			return known, nil
@@ -182,7 +190,11 @@ func (l *Claims) adopt(ctx context.Context, s Snapshot, d states.Decision) (lear
 // refused takes a member off the shelf that the API server does not let the claim
 // have. The pool says so, and the claim asks for another.
 func (l *Claims) refused(s Snapshot, member *agents.Sandbox, why error) {
-	hold := l.Refusals.Add(s.pool.UID, member, apply.Message(why))
+	hold, news := l.Refusals.Add(s.pool.UID, member, apply.Message(why), apply.Cause(why))
+	if news && l.Log != nil {
+		l.Log.Warn("the API server refuses to hand out a member; its pool says so, and claims get others, or sandboxes of their own",
+			"pool", view.KeyOf(s.pool).String(), "sandbox", member.Name, "claim", s.key.String(), "err", why)
+	}
 	if !l.Stores.Sandboxes.Has(member) {
 		l.Refusals.Drop(member.UID) // it ended meanwhile, and nothing else would forget it
 	}
@@ -278,6 +290,7 @@ func (l *Claims) move(ctx context.Context, s Snapshot, d states.Decision) (learn
 	if err != nil {
 		return known, l.Stores.Claims.Settle(ctx, s.claim, got, err)
 	}
+	l.Metrics.ready(s.claim, got, s.sandbox)
 	err = l.Stores.Claims.Put(got)
 	known.reported = states.ReasonHolds
 	if d.Reason == s.problem.Reason {

@@ -518,7 +518,23 @@ func TestAClaimIsNotGivenAMemberThatItsMetadataDoesNotFit(t *testing.T) {
 	r := w.writing()
 	w.Shelves.Sync(view.KeyOf(aSandbox()))
 	w.g.Expect(loop.Step(t.Context(), w.Claims, key)).To(Equal(loop.Result{}))
-	w.g.Expect(r.wrote).To(Equal([]string{"report"}))
-	w.g.Expect(r.status.Conditions[0].Reason).To(Equal("InvalidMetadata"))
+	w.g.Expect(r.wrote[:2]).To(Equal([]string{"create c", "coldstart"}), "it is told of no conflict")
+	w.g.Expect(w.Shelves.Loans("p-uid")).To(BeEmpty())
+	w.g.Expect(w.Shelves.Take(aPool(), aClaim(), noon.Time).Offer).To(Equal(states.Offer(states.OfferTaken)), "others may have it")
+}
+
+// The member was given a label after the shelf gave it to the claim.
+func TestAClaimGivesBackAMemberThatDoesNotFitAnyMore(t *testing.T) {
+	const k = "sandbox.users.io/tier"
+	w := aWorld(t, aClaim(label(k, "lead")), aPool(), aTemplate(), aPod(), aSandbox(ready))
+	r := w.writing()
+	w.Shelves.Sync(view.KeyOf(aSandbox()))
+	w.g.Expect(w.Shelves.Take(aPool(), aClaim(label(k, "lead")), noon.Time).Offer).To(Equal(states.Offer(states.OfferTaken)))
+	w.g.Expect(w.Stores.Sandboxes.Put(aSandbox(ready, func(b *agents.Sandbox) {
+		b.ResourceVersion = "99"
+		b.Spec.PodTemplate.ObjectMeta.Labels = map[string]string{k: "gold"}
+	}))).To(Succeed())
+	w.g.Expect(loop.Step(t.Context(), w.Claims, key)).To(Equal(loop.Result{}))
+	w.g.Expect(r.wrote[:2]).To(Equal([]string{"create c", "coldstart"}))
 	w.g.Expect(w.Shelves.Loans("p-uid")).To(BeEmpty())
 }

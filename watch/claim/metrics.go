@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kiln-sandbox/kiln/apply"
@@ -32,6 +33,7 @@ type Metrics struct {
 	clientLatency     *prometheus.HistogramVec
 	latency           *prometheus.HistogramVec
 	fineLatency       *prometheus.HistogramVec
+	launchLatency     *prometheus.HistogramVec
 	claims            *prometheus.CounterVec
 	served            *prometheus.CounterVec
 
@@ -39,6 +41,9 @@ type Metrics struct {
 	// observed is when this process first saw a claim that is not bound yet.
 	observed map[types.UID]time.Time
 }
+
+// launchBuckets are the bounds for the launch of a sandbox.
+var launchBuckets = []float64{50, 100, 250, 500, 1000, 2500, 5000, 10000, 30000, 60000, 120000, 240000, 300000, 600000}
 
 // NewMetrics registers the measures; nil keeps them unregistered.
 func NewMetrics(r prometheus.Registerer) *Metrics {
@@ -61,6 +66,10 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "kiln_claim_seconds", Buckets: prometheus.ExponentialBucketsRange(.001, 60, 24),
 			Help: "Seconds from the controller's first sight of a claim to its bound status.",
 		}, []string{"launch_type"}),
+		launchLatency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "agent_sandbox_creation_latency_ms", Buckets: launchBuckets,
+			Help: "Milliseconds from the creation of a claim's sandbox until that was Ready, told when the claim is Ready for the first time.",
+		}, []string{"namespace", "launch_type", "sandbox_template"}),
 		claims: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "agent_sandbox_claim_creation_total",
 			Help: "Claims that were given a sandbox.",
@@ -71,7 +80,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		}, []string{"namespace", "pool", "launch_type"}),
 	}
 	if r != nil {
-		r.MustRegister(m.controllerLatency, m.clientLatency, m.latency, m.fineLatency, m.claims, m.served)
+		r.MustRegister(m.controllerLatency, m.clientLatency, m.latency, m.fineLatency, m.launchLatency, m.claims, m.served)
 	}
 	return m
 }
@@ -135,5 +144,17 @@ func (m *Metrics) bound(c *ext.SandboxClaim, s *agents.Sandbox, warm bool, now t
 		if at, err := time.Parse(time.RFC3339Nano, c.Annotations[annotation]); err == nil {
 			latency.WithLabelValues(launch, template).Observe(float64(now.Sub(at).Milliseconds()))
 		}
+	}
+}
+
+// ready measures the launch of the sandbox of a claim whose status says for the first time
+// that it is Ready. Only claims' sandboxes count: not free members, and not those of users.
+func (m *Metrics) ready(was, is *ext.SandboxClaim, s *agents.Sandbox) {
+	if s == nil || was.Status.Startup.FirstReadyTime != nil || is.Status.Startup.FirstReadyTime == nil {
+		return
+	}
+	if c := meta.FindStatusCondition(s.Status.Conditions, view.Ready); c != nil && c.Status == metav1.ConditionTrue {
+		took := c.LastTransitionTime.Sub(s.CreationTimestamp.Time)
+		m.launchLatency.WithLabelValues(is.Namespace, apply.LaunchOf(s), s.Annotations[apply.AnnotationTemplate]).Observe(float64(took.Milliseconds()))
 	}
 }

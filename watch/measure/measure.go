@@ -134,10 +134,11 @@ func templateOf(b *agents.Sandbox) string {
 	return unknown
 }
 
+// launchOf is how a sandbox was launched. One that a user made came from no pool: it is
+// cold, as for the agent-sandbox controller.
 func launchOf(b *agents.Sandbox) string {
-	switch launch := apply.LaunchOf(b); launch {
-	case apply.LaunchCold, apply.LaunchWarm:
-		return launch
+	if apply.LaunchOf(b) == apply.LaunchWarm {
+		return apply.LaunchWarm
 	}
-	return unknown
+	return apply.LaunchCold
 }

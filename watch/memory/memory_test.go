@@ -143,18 +143,22 @@ func TestAMemberWhoseAdoptionWasRefusedIsHeldLongerEachTimeUntilItChanges(t *tes
 	now := noon
 	r, m := NewRefusals(func() time.Time { return now }), member("a", "1", "p")
 	g.Expect(r.Holds(m)).To(BeFalse())
-	g.Expect(r.Add("p", m, "no")).To(Equal(refusedFirst))
+	add := func(message string) time.Duration {
+		hold, _ := r.Add("p", m, message, message)
+		return hold
+	}
+	g.Expect(add("no")).To(Equal(refusedFirst))
 	g.Expect(r.Holds(m)).To(BeTrue())
 	changed := m.DeepCopy()
 	changed.ResourceVersion = "9"
 	g.Expect(r.Holds(changed)).To(BeFalse(), "it may go better now")
 	now = now.Add(refusedFirst)
 	g.Expect(r.Holds(m)).To(BeFalse(), "it is tried again")
-	g.Expect(r.Add("p", m, "no")).To(Equal(2 * refusedFirst))
+	g.Expect(add("no")).To(Equal(2 * refusedFirst))
 	for range 100 {
-		r.Add("p", m, "still no")
+		add("still no")
 	}
-	g.Expect(r.Add("p", m, "still no")).To(Equal(refusedMost))
+	g.Expect(add("still no")).To(Equal(refusedMost))
 	said, ok := r.Of("p")
 	g.Expect(ok).To(BeTrue())
 	g.Expect(said).To(Equal(Refusal{"s", "still no"}))
@@ -162,6 +166,25 @@ func TestAMemberWhoseAdoptionWasRefusedIsHeldLongerEachTimeUntilItChanges(t *tes
 	g.Expect(ok).To(BeFalse())
 	r.Drop("1")
 	g.Expect(r.all).To(BeEmpty())
+}
+
+func TestACauseOfRefusalsIsNewsOnceInAPool(t *testing.T) {
+	g := NewWithT(t)
+	r := NewRefusals(func() time.Time { return noon })
+	one, two := member("a", "1", "p"), member("a", "2", "p")
+	for _, row := range []struct {
+		pool   types.UID
+		member *agents.Sandbox
+		cause  string
+		news   bool
+	}{{"p", one, "quota", true}, {"p", one, "quota", false}, {"p", two, "quota", false}, {"p", two, "webhook", true}, {"q", two, "quota", true}} {
+		_, news := r.Add(row.pool, row.member, "no", row.cause)
+		g.Expect(news).To(Equal(row.news), "%v", row)
+	}
+	r.Drop("1")
+	r.Drop("2")
+	_, news := r.Add("p", one, "no", "quota")
+	g.Expect(news).To(BeTrue(), "all was well in between")
 }
 
 func TestNewsIsToldOnce(t *testing.T) {

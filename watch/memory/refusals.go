@@ -28,6 +28,7 @@ type Refusals struct {
 type refusal struct {
 	Refusal
 	pool    types.UID
+	cause   string
 	version string
 	count   int
 	until   time.Time
@@ -42,17 +43,21 @@ func NewRefusals(now func() time.Time) *Refusals {
 }
 
 // Add takes in that the adoption of a pool's member, as it was seen, was refused. It
-// returns how long the member is not offered.
-func (r *Refusals) Add(pool types.UID, member *agents.Sandbox, message string) time.Duration {
+// returns how long the member is not offered, and whether the cause is news: no member of
+// the pool is refused for it already.
+func (r *Refusals) Add(pool types.UID, member *agents.Sandbox, message, cause string) (hold time.Duration, news bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	had := r.all[member.UID]
-	hold := refusedMost
+	had, news := r.all[member.UID], true
+	for _, one := range r.all {
+		news = news && (one.pool != pool || one.cause != cause)
+	}
+	hold = refusedMost
 	if had.count < 10 {
 		hold = min(refusedFirst<<had.count, refusedMost)
 	}
-	r.all[member.UID] = refusal{Refusal{member.Name, message}, pool, member.ResourceVersion, had.count + 1, r.now().Add(hold)}
-	return hold
+	r.all[member.UID] = refusal{Refusal{member.Name, message}, pool, cause, member.ResourceVersion, had.count + 1, r.now().Add(hold)}
+	return hold, news
 }
 
 // Holds reports whether a member is not to be offered now.

@@ -30,7 +30,7 @@ func (l Members) Do(ctx context.Context, s Snapshot, d states.Decision) (learned
 		l.retire(s, d.About.Plan.Retire)
 	case states.Rest, states.Wait, states.Retry:
 		err = known.failure
-	case states.ReadPool, states.ReadSandbox, states.ReadClaim, states.ProveFresh, states.Move, states.Report,
+	case states.ReadPool, states.ReadSandbox, states.ReadClaim, states.ReadPod, states.ProveFresh, states.Move, states.Report,
 		states.Annotate, states.Adopt, states.Refuse, states.Sync, states.Delete, states.Label: // not the members'
 	}
 	return known, err

@@ -62,7 +62,7 @@ func full(t *testing.T) (*world, *recorder, Snapshot) {
 	w.g.Expect(Status{w.Pools}.Decide(s).Reason).To(Equal(states.ReasonMembersReady))
 	w.Memory.created("u", apply.ErrRefused)
 	w.Refusals = memory.NewRefusals(w.Now)
-	w.Refusals.Add(s.pool.UID, member("m"), "no")
+	w.Refusals.Add(s.pool.UID, member("m"), "no", "no")
 	s.problem, s.count.Unschedulable, s.unreadable = "what is wrong", "0 of 3 nodes", errors.New("no")
 	s.policyProblem = "what is wrong with the policy"
 	return w, r, s

@@ -47,7 +47,7 @@ func (l Status) Do(ctx context.Context, s Snapshot, d states.Decision) (learned,
 	case states.Report:
 		return l.report(ctx, s, d)
 	case states.Rest, states.Wait, states.Retry:
-	case states.AskShelf, states.ReadPool, states.ReadSandbox, states.ReadClaim, states.ProveFresh, states.Move, states.Annotate,
+	case states.AskShelf, states.ReadPool, states.ReadSandbox, states.ReadClaim, states.ReadPod, states.ProveFresh, states.Move, states.Annotate,
 		states.Adopt, states.Refuse, states.Create, states.Sync, states.Retire, states.Delete, states.Label: // not a status's
 	}
 	return known, nil

@@ -164,6 +164,13 @@ func suspended(s Snapshot) metav1.Condition {
 	return view.Condition(view.Suspended, status, reason, message)
 }
 
+// saysPodEnded reports whether the status of a sandbox, as it is specified now, says that its
+// own pod has ended or is about to: that pod had its name then.
+func saysPodEnded(b *agents.Sandbox) bool {
+	c := meta.FindStatusCondition(b.Status.Conditions, view.Suspended)
+	return c != nil && c.ObservedGeneration == b.Generation && (c.Reason == reasonPodTerminated || c.Reason == reasonPodTerminating)
+}
+
 // finished says how a pod's containers ended, if they did.
 func finished(pod *corev1.Pod) []metav1.Condition {
 	if pod == nil {

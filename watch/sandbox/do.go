@@ -40,6 +40,9 @@ func (l *Sandboxes) Do(ctx context.Context, s Snapshot, d states.Decision) (lear
 	case states.Report:
 		known.reported = d.Reason
 		err = l.report(ctx, s, d.Reason)
+	case states.ReadPod:
+		known.podRead = true
+		return known, collide(ctx, l.Stores.Pods, s.key)
 	case states.ReadPool:
 		known.poolRead = true
 		_, err = l.Stores.Pools.Read(ctx, view.KeyOf(s.pool))
@@ -165,6 +168,7 @@ func (l *Sandboxes) keepPod(ctx context.Context, s Snapshot, d states.Decision) 
 		return known, l.createPod(ctx, s)
 	case d.Act == states.Delete:
 		got, err := l.Writer.DeletePod(ctx, s.sandbox, pod)
+		known.podRead = err == nil // it had the name until now
 		if got == nil {
 			return known, l.Stores.Pods.SettleDelete(ctx, pod, err)
 		}

@@ -208,7 +208,9 @@ func TestARetiredSandboxGoesAfterItsPodsState(t *testing.T) {
 // shows what the last one has deleted.
 func TestAPodIsDeletedOnceHoweverLateItsWatchIs(t *testing.T) {
 	for _, gone := range []bool{false, true} {
-		w := aWorld(t, aSandbox(suspend), running(carries(states.Bound)))
+		w := aWorld(t, aSandbox(suspend, func(b *agents.Sandbox) { // which the first step says, too
+			b.Status.Conditions = append(b.Status.Conditions, metav1.Condition{Type: view.Suspended, Reason: reasonPodTerminating, ObservedGeneration: b.Generation})
+		}), running(carries(states.Bound)))
 		r := w.writing()
 		if w.Writer = r; gone {
 			w.Writer = ending{r}

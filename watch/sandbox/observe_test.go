@@ -63,6 +63,9 @@ func TestWhatIsGatheredOfASandbox(t *testing.T) {
 			f.Pod, f.Readiness = states.PodMultiple, states.ReasonPodMultiple
 		})},
 		{"suspended", []metav1.Object{aSandbox(suspend)}, learned{}, but(func(f *states.SandboxFacts) {
+			f.Suspended, f.PodUnseen, f.Readiness = true, true, states.ReasonSuspended
+		})},
+		{"suspended, and the API server was asked for a pod", []metav1.Object{aSandbox(suspend)}, learned{podRead: true}, but(func(f *states.SandboxFacts) {
 			f.Suspended, f.Readiness = true, states.ReasonSuspended
 		})},
 		{"a pod spec that is none", []metav1.Object{aSandbox(func(b *agents.Sandbox) { b.Spec.PodTemplate.Spec.Raw = []byte(`{"containres":[]}`) })}, learned{},

@@ -88,7 +88,9 @@ type learned struct {
 	claimIs states.Presence
 	// poolRead: the API server was asked for the pool of an orphan.
 	poolRead bool
-	loan     states.Loan
+	// podRead: it was asked for the pod of a suspended sandbox.
+	podRead bool
+	loan    states.Loan
 	// refusal is why something could not be written, in the words of who refused it.
 	refusal refusal
 	// syncs is how often this step has brought something in line.
@@ -114,6 +116,7 @@ func (l *Sandboxes) Observe(key view.Key, known learned) Snapshot {
 		Reported: known.reported, PodDelay: l.Churn.Wait(b.UID, podsFree, l.Now()),
 	}
 	f := &s.Facts
+	f.PodUnseen = f.Suspended && s.pods.is == states.PodNone && !known.podRead && !saysPodEnded(b)
 	if s.pods.pod != nil {
 		f.State = view.StateOf(s.pods.pod)
 	}

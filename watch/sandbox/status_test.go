@@ -225,3 +225,29 @@ func TestASandboxWhoseTimeIsOverKeepsItsConditionsAndNothingElse(t *testing.T) {
 	}
 	w.g.Expect(said).To(Equal([]string{"Suspended False NotSuspended", "Finished True PodSucceeded", "Ready False SandboxExpired"}))
 }
+
+// A suspension that deletes a pod says so first, and then nobody is asked about another: only
+// a sandbox whose pod was never seen to end costs a read.
+func TestOnlyASuspendedSandboxThatHasNotSaidThatItsPodEndsAsksForOne(t *testing.T) {
+	b := &agents.Sandbox{ObjectMeta: metav1.ObjectMeta{Generation: 2}}
+	for name, row := range map[string]struct {
+		reason string
+		of     int64
+		ended  bool
+	}{
+		"it has said nothing yet":        {"", 2, false},
+		"its pod is terminating":         {"PodTerminating", 2, true},
+		"its pod has ended":              {"PodTerminated", 2, true},
+		"that was said of an older spec": {"PodTerminated", 1, false},
+		"somebody's pod was in the way":  {"PodNotOwned", 2, false},
+		"it was running":                 {"NotSuspended", 2, false},
+	} {
+		b.Status.Conditions = nil
+		if row.reason != "" {
+			b.Status.Conditions = []metav1.Condition{{Type: "Suspended", Reason: row.reason, ObservedGeneration: row.of}}
+		}
+		if got := saysPodEnded(b); got != row.ended {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

@@ -75,7 +75,8 @@ type Offer struct {
 	Since, Still time.Time
 }
 
-// Take asks for a sandbox of a pool for a claim. Asked again it answers the same.
+// Take asks for a sandbox of a pool for a claim, whose pod can have what the claim adds.
+// Asked again it answers the same.
 func (s *Shelves) Take(pool *ext.SandboxWarmPool, claim *ext.SandboxClaim, now time.Time) Offer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +86,7 @@ func (s *Shelves) Take(pool *ext.SandboxWarmPool, claim *ext.SandboxClaim, now t
 	}
 	s.visits[here.Key] = here
 	shelf := s.of(pool.UID)
-	entry, offer := shelf.Take(here.borrower, now)
+	entry, offer := shelf.TakeFitting(here.borrower, view.AddedMetadata(claim), now)
 	s.tell(shelf, claim.Namespace, nil)
 	since, still := shelf.Waiting(here.borrower)
 	return Offer{offer, view.Key{Namespace: claim.Namespace, Name: entry.Name}, since, still}
@@ -267,7 +268,7 @@ func (s *Shelves) look(member view.Key) (types.UID, states.Entry, states.Place) 
 	pod, _ := s.Stores.Pods.Get(member)
 	m := view.Member(b, pod, current)
 	return pool.UID, states.Entry{
-		Name: b.Name, Node: m.Node, Current: current, Since: view.ReadySince(b),
+		Name: b.Name, Node: m.Node, Current: current, Since: view.ReadySince(b), Has: view.PodMetadata(b),
 	}, states.PlaceOf(m, v, view.UpdatePolicy(pool).Strict())
 }
 

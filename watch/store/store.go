@@ -211,7 +211,8 @@ func (s *Store[T]) Ahead() int {
 func (s *Store[T]) Version() string { return s.informer.GetIndexer().LastStoreSyncResourceVersion() }
 
 // Passed reports whether the informer has passed a resource version: what it does
-// not show by then does not exist.
+// not show by then does not exist. The version may be of another kind of ours, for a
+// server counts the writes to all custom resources with one counter.
 func (s *Store[T]) Passed(version string) bool { return AtLeast(s.Version(), version) }
 
 // Read reads one object from the API server itself: a read without a resource

@@ -117,7 +117,7 @@ func (l *Templates) Do(ctx context.Context, s Snapshot, d states.Decision) (lear
 		err = l.Stores.Templates.Settle(ctx, s.template, got, wrote)
 	case states.Rest, states.Wait, states.Retry:
 		err = l.end(ctx, s)
-	case states.AskShelf, states.ReadPool, states.ReadTemplate, states.ReadSandbox, states.ReadClaim, states.ProveFresh,
+	case states.AskShelf, states.ReadPool, states.ReadTemplate, states.ReadSandbox, states.ReadClaim, states.ReadPod, states.ProveFresh,
 		states.Move, states.Annotate, states.Adopt, states.Refuse, states.Retire: // not a template's
 	}
 	return known, err

@@ -5,6 +5,7 @@ import (
 
 	"github.com/kiln-sandbox/kiln/apply"
 	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
+	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
 	"github.com/kiln-sandbox/kiln/states"
 )
 
@@ -86,4 +87,16 @@ func PodIPs(p *corev1.Pod) []string {
 		ips = append(ips, ip.IP)
 	}
 	return ips
+}
+
+// AddedMetadata are the labels and annotations that a claim adds to its pod.
+func AddedMetadata(c *ext.SandboxClaim) states.Metadata {
+	m := c.Spec.AdditionalPodMetadata
+	return states.Metadata{Labels: m.Labels, Annotations: m.Annotations}
+}
+
+// PodMetadata are the labels and annotations that a sandbox's pod is made with.
+func PodMetadata(b *agents.Sandbox) states.Metadata {
+	m := b.Spec.PodTemplate.ObjectMeta
+	return states.Metadata{Labels: m.Labels, Annotations: m.Annotations}
 }

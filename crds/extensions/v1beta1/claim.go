@@ -14,10 +14,10 @@ import (
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=sandboxclaims,singular=sandboxclaim,shortName=sandboxclaim,scope=Namespaced
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=='Ready')].status`
-// +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`
 // +kubebuilder:printcolumn:name="Sandbox",type=string,JSONPath=`.status.sandbox.name`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=='Ready')].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`
 type SandboxClaim struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional

@@ -102,8 +102,9 @@ type VolumeClaimTemplatesPolicy string
 const (
 	// VolumeClaimTemplatesDisallowed refuses a claim that brings any.
 	VolumeClaimTemplatesDisallowed VolumeClaimTemplatesPolicy = "Disallowed"
-	// VolumeClaimTemplatesAllowed lets a claim add templates under names not yet taken.
+	// VolumeClaimTemplatesAllowed lets a claim add templates under names not yet taken, by
+	// a template or by a volume of the pod.
 	VolumeClaimTemplatesAllowed VolumeClaimTemplatesPolicy = "Allowed"
-	// VolumeClaimTemplatesOverrides lets a claim replace templates as well.
+	// VolumeClaimTemplatesOverrides lets a claim replace templates and volumes as well.
 	VolumeClaimTemplatesOverrides VolumeClaimTemplatesPolicy = "Overrides"
 )
