@@ -55,7 +55,7 @@ oldest: plane $(BIN)/helm ## run the core of the tests against the oldest API se
 
 .PHONY: e2e
 e2e: plane node image $(BIN)/helm ## install Kiln on a real node and hold it to its promises (Linux, root; KEEP=1 is a shell on the node instead)
-	@cd test && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o ../$(BIN)/node/sandbox ./e2e/sandbox && go build -o ../$(BIN)/e2e ./e2e
+	@cd test && for p in sandbox incumbent; do CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o ../$(BIN)/node/$$p ./e2e/$$p || exit 1; done && go build -o ../$(BIN)/e2e ./e2e
 	@$(BIN)/e2e
 
 $(BIN)/python/installed: test/sdk/requirements.txt

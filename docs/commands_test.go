@@ -79,7 +79,7 @@ func literal(x ast.Expr) string {
 }
 
 // others are flags that documents name alone and that are no flag of one command.
-var others = map[string]string{"help": "every command's", "create-namespace": "helm's", "take-ownership": "helm's", "force-conflicts": "helm's",
+var others = map[string]string{"help": "every command's", "create-namespace": "helm's", "reuse-values": "helm's",
 	"etcd-servers-overrides": "the API server's"}
 
 var option = regexp.MustCompile(`^--([A-Za-z0-9-]+)`)
@@ -246,7 +246,7 @@ func definitions(t *testing.T) (all []definition) {
 
 // builtin are the resources of Kubernetes that documents name, as kubectl takes them.
 var builtin = []string{
-	"pod", "pods", "service", "networkpolicy", "networkpolicies", "deployment", "job", "lease", "crd", "pvc", "namespace", "events", "clusterrole", "clusterrolebinding",
+	"pod", "pods", "service", "serviceaccount", "networkpolicy", "networkpolicies", "deployment", "job", "lease", "crd", "pvc", "namespace", "events", "clusterrole", "clusterrolebinding",
 }
 
 // kinds are the resources that kubectl may be asked for.

@@ -96,17 +96,19 @@ func build(s *settings, cfg *rest.Config, permit func() error, log *slog.Logger)
 
 // start builds everything and runs it.
 func start(ctx context.Context, s *settings, cfg *rest.Config, log *slog.Logger) error {
+	others, err := newRivals(s, cfg, log)
+	if err != nil {
+		return err
+	}
 	var elect election
 	var permit func() error
 	if s.leaderElect {
-		var err error
-		if elect, err = newElection(s, cfg, log); err != nil {
+		if elect, err = newElection(s, cfg, others, log); err != nil {
 			return err
 		}
 		permit = elect.tenure.Holds
 	}
 	domains := &domainsFile{path: s.labelDomains, log: log, otherwise: s.options.LabelDomains}
-	var err error
 	if s.options.LabelDomains, err = domains.read(); err != nil {
 		return err
 	}
@@ -150,7 +152,11 @@ func start(ctx context.Context, s *settings, cfg *rest.Config, log *slog.Logger)
 	defer watching.Wait()
 	defer cancel()
 	watching.Go(func() { c.Watch(outer) })
+	watching.Go(func() { others.watch(outer) })
 	watching.Go(func() { domains.follow(outer, c.AllowLabels) })
+	if err := others.none(ctx); err != nil {
+		return unlessDone(ctx, err)
+	}
 	if !s.leaderElect {
 		return unlessDone(ctx, c.Work(ctx))
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // leaseName is the lease that the agent-sandbox controller holds, so that one
-// that is still running and Kiln never work side by side.
+// that is still running and Kiln never work side by side (sharedLease).
 const leaseName = "a3317529.agent-sandbox.x-k8s.io"
 
 var errLeaseLost = errors.New("lost the lease; another replica works now")
@@ -108,7 +108,7 @@ func (e election) hold(ctx context.Context, s *standby, leads func()) error {
 }
 
 // newElection connects to the lease. Nothing is asked yet.
-func newElection(s *settings, cfg *rest.Config, log *slog.Logger) (election, error) {
+func newElection(s *settings, cfg *rest.Config, others *rivals, log *slog.Logger) (election, error) {
 	lock, err := lease(s, cfg)
 	if err != nil {
 		return election{}, err
@@ -119,7 +119,7 @@ func newElection(s *settings, cfg *rest.Config, log *slog.Logger) (election, err
 		return election{}, fmt.Errorf("leader election: %w", err)
 	}
 	watch := newLeaseWatch(c.Core.CoordinationV1().Leases(leaseNamespace(s)), log)
-	return election{settings: s, tenure: newTenure(lock, s.leaseDuration), watch: watch.run, log: log}, nil
+	return election{settings: s, tenure: newTenure(&sharedLease{Interface: lock, rivals: others}, s.leaseDuration), watch: watch.run, log: log}, nil
 }
 
 func lease(s *settings, cfg *rest.Config) (resourcelock.Interface, error) {

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"time"
@@ -49,10 +50,12 @@ func probe(ctx context.Context, args []string, out io.Writer) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, *timeout)
 	defer cancel()
-	q := inquiry{at: at.String(), status: *status}
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.DialContext = impatient(t.DialContext)
 	if *insecure { // who answers is not what it asks
-		q.client.Transport = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+		t.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
 	}
+	q := inquiry{at: at.String(), status: *status, client: http.Client{Transport: t}}
 	if err := q.answered(ctx); err != nil {
 		return fmt.Errorf("%s: %w", at, err)
 	}
@@ -63,6 +66,27 @@ func probe(ctx context.Context, args []string, out io.Writer) error {
 // probePause is how long to wait before asking again: an endpoint that is not there
 // yet tells nobody when it comes.
 const probePause = time.Second
+
+// connectLimit is the longest to wait for a connection. A Service sends one to a pod that has just
+// gone, and goes on sending it there however often it is tried. Only a new connection finds
+// another pod, or none.
+const connectLimit = 2 * time.Second
+
+// A dial makes a connection.
+type dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+// impatient is a dial that gives up after connectLimit.
+func impatient(d dial) dial {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeoutCause(ctx, connectLimit, fmt.Errorf("nobody answers at %s for %s", address, connectLimit))
+		defer cancel()
+		c, err := d(ctx, network, address)
+		if err != nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return c, err
+	}
+}
 
 // An inquiry is what is asked and the status that answers it.
 type inquiry struct {

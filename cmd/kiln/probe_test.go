@@ -1,12 +1,17 @@
 package main
 
 import (
+	"bufio"
+	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestProbeWaitsForTheAnswerThatItIsFor(t *testing.T) {
@@ -24,6 +29,35 @@ func TestProbeWaitsForTheAnswerThatItIsFor(t *testing.T) {
 	if asked != 2 || said.String() != s.URL+"/readyz answers\n" {
 		t.Errorf("it asked %d times and said %q", asked, said.String())
 	}
+}
+
+// A connection that a Service has sent to a pod that is gone stays without an answer.
+func TestProbeTriesANewConnectionWhereOneGetsNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dialed := 0
+		d := func(ctx context.Context, _, _ string) (net.Conn, error) {
+			if dialed++; dialed == 1 {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			ours, theirs := net.Pipe()
+			go func() {
+				defer theirs.Close()
+				if _, err := http.ReadRequest(bufio.NewReader(theirs)); err == nil {
+					_, _ = io.WriteString(theirs, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+				}
+			}()
+			return ours, nil
+		}
+		client := http.Client{Transport: &http.Transport{DialContext: impatient(d)}}
+		defer client.CloseIdleConnections()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		q := inquiry{at: "http://kiln:8080/metrics", status: http.StatusOK, client: client}
+		if err := q.answered(ctx); err != nil || dialed != 2 {
+			t.Errorf("after %d connections it says %v", dialed, err)
+		}
+	})
 }
 
 func TestProbeSaysWhatWasAnsweredLast(t *testing.T) {

@@ -184,9 +184,17 @@ type elected struct {
 // elect runs a replica until ctx ends, and returns when all it can do is wait.
 func elect(t *testing.T, ctx context.Context, lock *paper, args ...string) *elected {
 	t.Helper()
+	e := electOn(t, ctx, lock, args...)
+	e.lock = lock
+	return e
+}
+
+// electOn is elect for what looks at a lease.
+func electOn(t *testing.T, ctx context.Context, lock resourcelock.Interface, args ...string) *elected {
+	t.Helper()
 	s, err := parse(args)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	e := &elected{lock: lock, unwatched: make(chan struct{}), began: make(chan struct{}), ended: make(chan struct{}), err: make(chan error, 1)}
+	e := &elected{unwatched: make(chan struct{}), began: make(chan struct{}), ended: make(chan struct{}), err: make(chan error, 1)}
 	watch := func(ctx context.Context, saw func(bool)) {
 		e.saw = saw
 		<-ctx.Done()

@@ -151,18 +151,18 @@ func TestTheStoryOfARelease(t *testing.T) {
 	definitions := dynamic.NewForConfigOrDie(setup.cluster.Config).Resource(crdResource)
 	hooks := start(t)
 	said, err := tool(setup.helm, "install", "kiln", at("helm", "kiln"), "-n", stage.Home, "--create-namespace")
-	g.Expect(err).NotTo(HaveOccurred(), said+hooks.output("agent-sandbox-controller-crds"))
+	g.Expect(err).NotTo(HaveOccurred(), said+hooks.output("kiln-crds"))
 	t.Run("the definitions are there, applied by the hook with no more than its rights", func(t *testing.T) {
 		g := NewWithT(t)
 		for _, name := range crds.Names() {
 			_, err := definitions.Get(setup.ctx, name, metav1.GetOptions{})
 			g.Expect(err).NotTo(HaveOccurred())
 		}
-		_, err := setup.core.CoreV1().ServiceAccounts(stage.Home).Get(setup.ctx, "agent-sandbox-controller-crds", metav1.GetOptions{})
+		_, err := setup.core.CoreV1().ServiceAccounts(stage.Home).Get(setup.ctx, "kiln-crds", metav1.GetOptions{})
 		g.Expect(err).To(HaveOccurred(), "the hook leaves nothing behind that may change definitions")
 	})
 	t.Run("its pods are there", func(t *testing.T) {
-		said, err := tool(setup.cluster.Kubectl, "-n", stage.Home, "rollout", "status", "deployment/agent-sandbox-controller", "--timeout=60s")
+		said, err := tool(setup.cluster.Kubectl, "-n", stage.Home, "rollout", "status", "deployment/kiln", "--timeout=60s")
 		NewWithT(t).Expect(err).NotTo(HaveOccurred(), said)
 	})
 
@@ -181,7 +181,7 @@ func TestTheStoryOfARelease(t *testing.T) {
 	t.Run("helm test asks the controller", func(t *testing.T) {
 		said, err := tool(setup.helm, "test", "kiln", "-n", stage.Home, "--timeout=60s")
 		NewWithT(t).Expect(err).NotTo(HaveOccurred(), said)
-		NewWithT(t).Expect(hooks.output("agent-sandbox-controller-answers")).To(ContainSubstring("answers"))
+		NewWithT(t).Expect(hooks.output("kiln-answers")).To(ContainSubstring("answers"))
 		hooks.redirect("nowhere") // which is no URL, so it ends at once
 		said, err = tool(setup.helm, "test", "kiln", "-n", stage.Home, "--timeout=60s")
 		NewWithT(t).Expect(err).To(HaveOccurred(), said)
@@ -206,7 +206,7 @@ func TestTheStoryOfARelease(t *testing.T) {
 		after, err := definitions.Get(setup.ctx, crds.SandboxWarmPools, metav1.GetOptions{})
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(after.GetResourceVersion()).To(Equal(before.GetResourceVersion()))
-		args, err := tool(setup.cluster.Kubectl, "-n", stage.Home, "get", "deployment", "agent-sandbox-controller", "-o", "jsonpath={.spec.template.spec.containers[0].args}")
+		args, err := tool(setup.cluster.Kubectl, "-n", stage.Home, "get", "deployment", "kiln", "-o", "jsonpath={.spec.template.spec.containers[0].args}")
 		g.Expect(err).NotTo(HaveOccurred(), args)
 		g.Expect(args).NotTo(ContainSubstring("debug"), "the flags are those of the release before")
 	})
@@ -222,8 +222,8 @@ func TestTheStoryOfARelease(t *testing.T) {
 		g.Expect(said).To(And(ContainSubstring("sandboxclaim.extensions.agents.x-k8s.io/mine"), ContainSubstring("pod/python-")))
 		said, err = tool(setup.cluster.Kubectl, "get", "clusterrole,clusterrolebinding", "-o", "name")
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(said).NotTo(ContainSubstring("agent-sandbox"))
-		said, err = tool(setup.cluster.Kubectl, "-n", stage.Home, "delete", "pod", "agent-sandbox-controller-answers") // of the test that failed
+		g.Expect(said).NotTo(ContainSubstring("/kiln"))
+		said, err = tool(setup.cluster.Kubectl, "-n", stage.Home, "delete", "pod", "kiln-answers") // of the test that failed
 		g.Expect(err).NotTo(HaveOccurred(), said)
 	})
 }
@@ -255,7 +255,7 @@ func refusesOlder(t *testing.T, definitions dynamic.ResourceInterface, hooks *ru
 	said, err := tool(setup.helm, "upgrade", "kiln", at("helm", "kiln"), "-n", stage.Home, "--timeout=60s")
 	g.Expect(errors.Join(err, older(`["v1beta1"]`))).To(HaveOccurred(), said)
 	g.Expect(said).To(ContainSubstring("pre-upgrade hooks failed"))
-	g.Expect(hooks.output("agent-sandbox-controller-crds")).To(And(
+	g.Expect(hooks.output("kiln-crds")).To(And(
 		ContainSubstring("sandboxclaims.extensions.agents.x-k8s.io: objects are stored as v1alpha1 and v1beta1"),
 		ContainSubstring("kiln migrate --prune-stored-versions"), ContainSubstring("kubectl patch crd")))
 	said, err = tool(setup.helm, "upgrade", "kiln", at("helm", "kiln"), "-n", stage.Home, "--timeout=60s")

@@ -332,7 +332,7 @@ func TestTheMonitorFindsTheService(t *testing.T) {
 func TestTheMonitorScrapesSecureMetrics(t *testing.T) {
 	for values, tls := range map[string]string{
 		"{secure: true}":                   "map[insecureSkipVerify:true]",
-		"{secure: true, certSecret: mine}": "map[ca:map[secret:map[key:ca.crt name:mine]] serverName:agent-sandbox-controller.agent-sandbox-system.svc]",
+		"{secure: true, certSecret: mine}": "map[ca:map[secret:map[key:ca.crt name:mine]] serverName:kiln.agent-sandbox-system.svc]",
 		"{secure: true, certSecret: mine, serviceMonitor: {tlsConfig: {serverName: other}}}": "map[serverName:other]",
 	} {
 		g := NewWithT(t)

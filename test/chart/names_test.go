@@ -2,13 +2,16 @@ package chart
 
 import (
 	"maps"
+	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kiln-sandbox/kiln/test/stage"
@@ -16,40 +19,84 @@ import (
 
 type deployment = appsv1.Deployment
 
-// Tools that were made for the agent-sandbox controller look for these, and a Deployment of
-// it can be taken over only by one that selects the same pods.
-func TestTheNamesAreThoseOfTheAgentSandboxController(t *testing.T) {
-	manifest := rendered(t, with(t, "allowedLabelDomains: [a.example.com]")...)
-	var d deployment
-	into(t, object(t, manifest, "Deployment", "agent-sandbox-controller"), &d)
-	app := map[string]string{"app": "agent-sandbox-controller"}
-	if !maps.Equal(d.Spec.Selector.MatchLabels, app) {
-		t.Errorf("it selects %v", d.Spec.Selector.MatchLabels)
+// Tools that were made for the agent-sandbox controller look for its names, which nameOverride gives. The ports are
+// the same in any case.
+func TestTheNamesAreKilnsOwnOrThoseOfTheAgentSandboxController(t *testing.T) {
+	for _, row := range []struct{ override, name string }{{"", "kiln"}, {"agent-sandbox-controller", "agent-sandbox-controller"}} {
+		t.Run(row.name, func(t *testing.T) {
+			values := "nameOverride: " + strconv.Quote(row.override)
+			manifest := rendered(t, with(t, values)...)
+			var d deployment
+			into(t, object(t, manifest, "Deployment", row.name), &d)
+			app := map[string]string{"app": row.name}
+			if !maps.Equal(d.Spec.Selector.MatchLabels, app) {
+				t.Errorf("it selects %v", d.Spec.Selector.MatchLabels)
+			}
+			if d.Namespace != "agent-sandbox-system" || *d.Spec.Replicas != 2 {
+				t.Errorf("%d replicas in %s", *d.Spec.Replicas, d.Namespace)
+			}
+			pod := d.Spec.Template.Spec
+			if pod.ServiceAccountName != row.name {
+				t.Errorf("its account is %s", pod.ServiceAccountName)
+			}
+			ports := map[string]int32{}
+			for _, p := range pod.Containers[0].Ports {
+				ports[p.Name] = p.ContainerPort
+			}
+			if !maps.Equal(ports, map[string]int32{"metrics": 8080, "health": 8081}) {
+				t.Errorf("its ports are %v", ports)
+			}
+			if name := configOf(pod); name != "agent-sandbox-config" {
+				t.Errorf("it mounts %s, and should mount what users made", name)
+			}
+			var s corev1.Service
+			into(t, object(t, manifest, "Service", row.name), &s)
+			if !maps.Equal(s.Spec.Selector, app) || s.Spec.Ports[0].Port != 8080 {
+				t.Errorf("the Service is %v", s.Spec)
+			}
+			manifest = rendered(t, with(t, values+"\nallowedLabelDomains: [a.example.com]")...)
+			object(t, manifest, "ConfigMap", row.name+"-config")
+			into(t, object(t, manifest, "Deployment", row.name), &d)
+			if name := configOf(d.Spec.Template.Spec); name != row.name+"-config" {
+				t.Errorf("it mounts %s, and should mount its own", name)
+			}
+		})
 	}
-	if d.Namespace != "agent-sandbox-system" || *d.Spec.Replicas != 2 {
-		t.Errorf("%d replicas in %s", *d.Spec.Replicas, d.Namespace)
+}
+
+// configOf is the ConfigMap that a pod mounts if it is there.
+func configOf(pod corev1.PodSpec) string {
+	for _, v := range pod.Volumes {
+		if v.ConfigMap != nil && *v.ConfigMap.Optional {
+			return v.ConfigMap.Name
+		}
 	}
-	pod := d.Spec.Template.Spec
-	if pod.ServiceAccountName != "agent-sandbox-controller" {
-		t.Errorf("its account is %s", pod.ServiceAccountName)
+	return ""
+}
+
+// Two releases that make an object of the same name cannot be installed at a time, and who uninstalls one of
+// them deletes the object of the other.
+func TestNoObjectHasANameOfTheAgentSandboxControllersChart(t *testing.T) {
+	command := exec.CommandContext(setup.ctx, setup.helm, "template", "agent-sandbox", at("test", "e2e", "testdata", "incumbent"), "-n", stage.Home)
+	text, err := command.Output()
+	if err != nil {
+		t.Fatal(err)
 	}
-	ports := map[string]int32{}
-	for _, p := range pod.Containers[0].Ports {
-		ports[p.Name] = p.ContainerPort
+	key := func(o *unstructured.Unstructured) string { return o.GetKind() + " " + o.GetName() }
+	theirs := map[string]bool{}
+	for _, o := range objects(t, string(text)) {
+		theirs[key(o)] = true
 	}
-	if !maps.Equal(ports, map[string]int32{"metrics": 8080, "health": 8081}) {
-		t.Errorf("its ports are %v", ports)
+	if !theirs["Deployment agent-sandbox-controller"] {
+		t.Fatalf("that chart makes %v", theirs)
 	}
-	if !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool {
-		return v.ConfigMap != nil && v.ConfigMap.Name == "agent-sandbox-config" && *v.ConfigMap.Optional
-	}) {
-		t.Error("it does not mount agent-sandbox-config")
-	}
-	object(t, manifest, "ConfigMap", "agent-sandbox-config")
-	var s corev1.Service
-	into(t, object(t, manifest, "Service", "agent-sandbox-controller"), &s)
-	if !maps.Equal(s.Spec.Selector, app) || s.Spec.Ports[0].Port != 8080 {
-		t.Errorf("the Service is %v", s.Spec)
+	for _, o := range objects(t, rendered(t, everything()...)) {
+		if theirs[key(o)] {
+			t.Errorf("both may make %s", key(o))
+		}
+		if !strings.HasPrefix(o.GetName(), "kiln") {
+			t.Errorf("%s is no name of Kiln's own", key(o))
+		}
 	}
 }
 
@@ -94,7 +141,7 @@ func TestRightsEndWhereTheyAreNotNeeded(t *testing.T) {
 		}
 	}
 	var role rbacv1.ClusterRole
-	into(t, object(t, rendered(t, with(t, "controller: {extensions: false}")...), "ClusterRole", "agent-sandbox-controller"), &role)
+	into(t, object(t, rendered(t, with(t, "controller: {extensions: false}")...), "ClusterRole", "kiln"), &role)
 	for _, rule := range role.Rules {
 		if slices.Contains(rule.APIGroups, "extensions.agents.x-k8s.io") {
 			t.Errorf("sandboxes alone need no %v", rule)

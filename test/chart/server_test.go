@@ -114,9 +114,9 @@ func TestEveryPodIsRestricted(t *testing.T) {
 	var d deployment
 	var j batchv1.Job
 	var p corev1.Pod
-	into(t, object(t, manifest, "Deployment", "agent-sandbox-controller"), &d)
-	into(t, object(t, manifest, "Job", "agent-sandbox-controller-crds"), &j)
-	into(t, object(t, manifest, "Pod", "agent-sandbox-controller-answers"), &p)
+	into(t, object(t, manifest, "Deployment", "kiln"), &d)
+	into(t, object(t, manifest, "Job", "kiln-crds"), &j)
+	into(t, object(t, manifest, "Pod", "kiln-answers"), &p)
 	for what, spec := range map[string]corev1.PodSpec{"the controller": d.Spec.Template.Spec, "the hook": j.Spec.Template.Spec, "the test": p.Spec} {
 		create := func(spec corev1.PodSpec) error {
 			_, err := setup.core.CoreV1().Pods(name).Create(setup.ctx,
@@ -346,9 +346,9 @@ func TestRequestsOfTheControllerHaveTheirLevels(t *testing.T) {
 	})
 	schemas := map[string]string{}
 	for _, name := range []string{"claims", "refill", "rest"} {
-		s, err := setup.core.FlowcontrolV1().FlowSchemas().Get(setup.ctx, "agent-sandbox-controller-"+name, metav1.GetOptions{})
+		s, err := setup.core.FlowcontrolV1().FlowSchemas().Get(setup.ctx, "kiln-"+name, metav1.GetOptions{})
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(s.Spec.PriorityLevelConfiguration.Name).To(Equal("agent-sandbox-controller-" + name))
+		g.Expect(s.Spec.PriorityLevelConfiguration.Name).To(Equal("kiln-" + name))
 		schemas[string(s.UID)] = name
 	}
 	cfg, _ := account(t)

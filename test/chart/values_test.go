@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/kiln-sandbox/kiln/test/stage"
 )
 
 // changed are other values than the defaults, where a default does not tell what another
@@ -228,7 +230,6 @@ func TestWhatTheSchemaRefuses(t *testing.T) {
 		"admissionPolicies: {actions: [Refuse]}":        "actions",
 		"tracing: {endpoint: \"collector:4317\"}":       "endpoint",
 		"flowControl: {shares: {claims: 0}}":            "claims",
-		"namespace: {create: true}":                     "use helm's --create-namespace",
 		"networkPolicy: {egress: []}":                   "egress",
 		"metrics: {prometheusRule: {writeFailures: 2}}": "writeFailures",
 		"controller: {leaderElect: false}":              "controller.leaderElect=false with replicaCount=2",
@@ -237,6 +238,86 @@ func TestWhatTheSchemaRefuses(t *testing.T) {
 			t.Errorf("%s: helm said %v", values, err)
 		}
 	}
+}
+
+// incumbents are all values of the agent-sandbox controller's chart: those that its own values.yaml has, and those
+// that its templates ask for as well.
+const incumbents = `
+namespace: {create: true, name: agent-sandbox-system}
+image: {repository: registry.k8s.io/agent-sandbox/agent-sandbox-controller, tag: v1.0.12, pullPolicy: IfNotPresent}
+imagePullSecrets: []
+replicaCount: 1
+podAnnotations: {}
+podLabels: {}
+resources: {}
+nodeSelector: {}
+tolerations: []
+affinity: {}
+podSecurityContext: null
+containerSecurityContext: null
+webhookServiceName: agent-sandbox-webhook-service
+service: {name: agent-sandbox-controller}
+metrics:
+  serviceMonitor: {enabled: false, additionalLabels: {}, interval: 30s, scrapeTimeout: ""}
+  prometheusRule: {enabled: false, additionalLabels: {}, additionalGroups: []}
+controller:
+  leaderElect: true
+  extensions: true
+  clusterDomain: cluster.local
+  leaderElectionNamespace: agent-sandbox-system
+  enableTracing: false
+  enablePprof: false
+  enablePprofDebug: false
+  pprofBlockProfileRate: 1000000
+  pprofMutexProfileFraction: 10
+  kubeApiQps: -1
+  kubeApiBurst: 10
+  sandboxConcurrentWorkers: 100
+  sandboxClaimConcurrentWorkers: 50
+  sandboxWarmPoolConcurrentWorkers: 1
+  sandboxTemplateConcurrentWorkers: 1
+  sandboxWarmPoolMaxBatchSize: 300
+  sandboxWarmPoolReadinessGracePeriod: 5m
+  sandboxWarmPoolUnschedulableRecheckInterval: 1m
+  enableWarmPoolEviction: true
+  extraArgs: []
+`
+
+// Who comes from the agent-sandbox controller gives Kiln's chart the values that they have, and is told which of
+// them do nothing.
+func TestTheValuesOfTheAgentSandboxControllersChartAreTaken(t *testing.T) {
+	manifest := rendered(t, with(t, incumbents)...)
+	var d deployment
+	into(t, object(t, manifest, "Deployment", "kiln"), &d)
+	c := d.Spec.Template.Spec.Containers[0]
+	if !strings.HasPrefix(c.Image, "ghcr.io/kiln-sandbox/kiln:") || *d.Spec.Replicas != 1 || !slices.Contains(c.Args, "--sandbox-warm-pool-concurrent-workers=1") {
+		t.Errorf("%d of %s with %v", *d.Spec.Replicas, c.Image, c.Args)
+	}
+	object(t, manifest, "Service", "kiln")
+	told := notes(t, with(t, incumbents)...)
+	for _, key := range []string{
+		"webhookServiceName:", "controller.sandboxWarmPoolUnschedulableRecheckInterval:", "namespace.create:", "image.repository, image.tag, image.digest:", "service.name:",
+	} {
+		if !strings.Contains(told, "\n  "+key) {
+			t.Errorf("it is not told that %s has no effect:\n%s", key, told)
+		}
+	}
+	if told := notes(t); strings.Contains(told, "no effect") {
+		t.Errorf("without values it is told\n%s", told)
+	}
+	manifest = rendered(t, with(t, "{nameOverride: agent-sandbox-controller, service: {name: agent-sandbox-controller}}")...)
+	object(t, manifest, "Service", "agent-sandbox-controller")
+}
+
+// notes is what helm tells at the end of an installation.
+func notes(t *testing.T, args ...string) string {
+	t.Helper()
+	said, err := tool(setup.helm, append([]string{"install", "kiln", at("helm", "kiln"), "-n", stage.Home, "--dry-run=client"}, args...)...)
+	if err != nil {
+		t.Fatal(err, said)
+	}
+	_, told, _ := strings.Cut(said, "\nNOTES:")
+	return told
 }
 
 // An option is a flag of the controller as its help prints it.
@@ -328,6 +409,6 @@ func TestTheControllerTakesWhatTheChartGivesIt(t *testing.T) {
 func arguments(t *testing.T, args ...string) []string {
 	t.Helper()
 	var d deployment
-	into(t, object(t, rendered(t, args...), "Deployment", "agent-sandbox-controller"), &d)
+	into(t, object(t, rendered(t, args...), "Deployment", "kiln"), &d)
 	return d.Spec.Template.Spec.Containers[0].Args
 }

@@ -5,13 +5,20 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/kiln-sandbox/kiln/apply"
+	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
 	"github.com/kiln-sandbox/kiln/test/world"
 )
 
@@ -27,6 +34,7 @@ func (s *stand) claims() []proof {
 	return []proof{
 		{"a pool is full of containers that run", t.fill},
 		{"a warm claim gets one of them: kubectl exec finds the process of before", t.takeWarm},
+		{"kubectl wait says that a claim is Ready, and a Service that selects its pod reaches it", t.reach},
 		{"a claim on an empty pool gets a container of its own", t.takeCold},
 		{"the NetworkPolicy of a template was there before each of its pods", t.fenced},
 		{"another image in the template: the pool has its processes, claims keep theirs", t.rollOut},
@@ -67,6 +75,74 @@ func (t *tenant) takeWarm(ctx context.Context) error {
 		return fmt.Errorf("in %s runs %q; before the claim there were %v", pod, who, before)
 	}
 	return t.keep(ctx, "first")
+}
+
+// reach asks the pod of a claim through a Service that selects by the claim, as soon as the claim is Ready.
+func (t *tenant) reach(ctx context.Context) error {
+	const name = "reached"
+	claim, err := t.stand.clients.Kiln.Claims(t.namespace).Create(ctx, world.Claim(name, "warm"), metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	service, err := t.stand.clients.Core.CoreV1().Services(t.namespace).Create(ctx, &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.ServiceSpec{
+			Selector: map[string]string{apply.LabelClaimUID: string(claim.UID)},
+			Ports:    []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	if _, err := t.kubectl(ctx, "wait", "--for=condition=Ready", "sandboxclaim/"+name, patience); err != nil {
+		return err
+	}
+	begun := time.Now()
+	// It is asked until it answers: kube-proxy writes its rules a while after the labels of a pod have changed.
+	var answer string
+	if err := t.asks(ctx, net.JoinHostPort(service.Spec.ClusterIP, "80"), func(said string) bool {
+		answer = said
+		return strings.HasPrefix(said, "version ")
+	}); err != nil {
+		return err
+	}
+	t.stand.remark = fmt.Sprintf(" (%d ms)", time.Since(begun).Milliseconds())
+	if err := t.Wait(ctx, world.Bound(name)); err != nil {
+		return err
+	}
+	who, err := t.who(ctx, t.SandboxOf(name))
+	if err != nil {
+		return err
+	}
+	if who != answer {
+		return fmt.Errorf("the Service leads to %q, and the claim has %q", answer, who)
+	}
+	if err := t.reachable(); err != nil {
+		return err
+	}
+	return t.give(ctx, name)
+}
+
+// reachable looks back: when a warm claim became Ready, its pod was marked as the claim's, and was no
+// member of the pool any more.
+func (t *tenant) reachable() error {
+	pods, told := map[string]*corev1.Pod{}, map[types.UID]bool{}
+	for _, c := range t.History() {
+		switch o := c.Object.(type) {
+		case *corev1.Pod:
+			pods[o.Name] = o
+		case *ext.SandboxClaim:
+			if told[o.UID] || !meta.IsStatusConditionTrue(o.Status.Conditions, "Ready") {
+				continue
+			}
+			told[o.UID] = true
+			pod := pods[o.Status.SandboxStatus.Name]
+			if pod == nil || pod.Labels[apply.LabelClaimUID] != string(o.UID) || pod.Labels[apply.LabelPool] != "" {
+				return fmt.Errorf("claim %s was Ready when its pod %q was not marked as its own", o.Name, o.Status.SandboxStatus.Name)
+			}
+		}
+	}
+	return nil
 }
 
 func (t *tenant) takeCold(ctx context.Context) error {

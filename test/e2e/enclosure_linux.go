@@ -241,6 +241,8 @@ func (e *enclosure) furnish() error {
 		{"the address of the API server", func() error { return ip("address", "add", apiServerIP+"/32", "dev", "lo") }},
 		// Or kube-proxy would never see what is for a Service that has no pods, and refuse it.
 		{"a way to Services", func() error { return ip("route", "add", serviceRange, "dev", "lo") }},
+		// Or only so many connections of a pod to such a Service are refused in a second, and the rest get no answer.
+		{"no limit of refusals", func() error { return os.WriteFile("/proc/sys/net/ipv4/icmp_ratelimit", []byte("0"), 0o644) }},
 		{"the address of the node", func() error { return ip("address", "add", nodeIP+"/32", "dev", "lo") }},
 	}
 	for _, s := range steps {

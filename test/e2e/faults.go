@@ -5,9 +5,14 @@ import (
 	"fmt"
 	"strings"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/kiln-sandbox/kiln/test/cluster"
+	"github.com/kiln-sandbox/kiln/test/stage"
 	"github.com/kiln-sandbox/kiln/test/world"
 )
 
@@ -51,30 +56,52 @@ func (t *tenant) burst(ctx context.Context) error {
 	if err := t.give(ctx, claims...); err != nil {
 		return err
 	}
-	_, err = t.stand.kubectl(ctx, "-n", home, "wait", "pod/"+killed, patience,
-		"--for=jsonpath={.status.containerStatuses[0].restartCount}=1")
-	return err
+	return t.stand.restarted(ctx, killed)
 }
 
-// killLeader kills the process of the replica that holds the lease, and returns its pod.
-func (s *stand) killLeader(ctx context.Context) (name string, err error) {
-	leases, err := s.clients.Core.CoordinationV1().Leases(home).List(ctx, metav1.ListOptions{})
+// killLeader kills the process of the replica that holds the lease, and returns its pod as it was.
+func (s *stand) killLeader(ctx context.Context) (*corev1.Pod, error) {
+	holder, err := s.holder(ctx, func(holder string) bool { return holder != "" })
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	for _, l := range leases.Items {
-		if l.Spec.HolderIdentity == nil {
-			continue
-		}
-		host, _, _ := strings.Cut(*l.Spec.HolderIdentity, "_")
-		pod, err := s.clients.Core.CoreV1().Pods(home).Get(ctx, host, metav1.GetOptions{})
-		if err != nil {
-			return "", fmt.Errorf("who holds lease %s: %w", l.Name, err)
-		}
-		_, err = s.node.ctr(ctx, "tasks", "kill", "--signal=SIGKILL", container(pod))
-		return pod.Name, err
+	host, _, _ := strings.Cut(holder, "_")
+	pod, err := s.clients.Core.CoreV1().Pods(home).Get(ctx, host, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("who holds the lease: %w", err)
 	}
-	return "", fmt.Errorf("nobody holds one of the %d leases", len(leases.Items))
+	_, err = s.node.ctr(ctx, "tasks", "kill", "--signal=SIGKILL", container(pod))
+	return pod, err
+}
+
+// holder waits until the one who holds the lease is right, and returns it. Nobody is the empty string.
+func (s *stand) holder(ctx context.Context, right func(string) bool) (holder string, err error) {
+	err = s.cluster.Await(ctx, coordinationv1.SchemeGroupVersion.WithResource("leases"), home, stage.Lease, cluster.Condition{
+		What: "held by the right one",
+		Met: func(o *unstructured.Unstructured) bool {
+			if o == nil {
+				return false
+			}
+			holder, _, _ = unstructured.NestedString(o.Object, "spec", "holderIdentity")
+			return right(holder)
+		},
+	})
+	return holder, err
+}
+
+// restarted waits until another container runs in a pod than ran before. How often it was
+// restarted in its life says nothing about that.
+func (s *stand) restarted(ctx context.Context, before *corev1.Pod) error {
+	return s.cluster.Await(ctx, corev1.SchemeGroupVersion.WithResource("pods"), before.Namespace, before.Name, cluster.Condition{
+		What: "restarted",
+		Met: func(o *unstructured.Unstructured) bool {
+			var now corev1.Pod
+			if o == nil || runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &now) != nil || container(&now) == container(before) {
+				return false
+			}
+			return now.Status.ContainerStatuses[0].State.Running != nil
+		},
+	})
 }
 
 // container is the id of a pod's one container, as containerd has it.

@@ -160,6 +160,8 @@ const (
 	pauseImage = "localhost/pause:1"
 	imageOne   = "localhost/sandbox:1"
 	imageTwo   = "localhost/sandbox:2"
+	// what stands for the agent-sandbox controller
+	imageIncumbent = "localhost/agent-sandbox-controller:1"
 )
 
 // load gives containerd every image that is needed: there is no registry.
@@ -176,6 +178,10 @@ func (n *node) load(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w: run make e2e", err)
 	}
+	incumbent, err := os.ReadFile(filepath.Join(root, "bin", "node", "incumbent"))
+	if err != nil {
+		return fmt.Errorf("%w: run make e2e", err)
+	}
 	if _, err := n.ctr(ctx, "images", "import", kiln); err != nil {
 		return err
 	}
@@ -183,6 +189,7 @@ func (n *node) load(ctx context.Context) error {
 		{Name: pauseImage, Binary: binary, Entrypoint: []string{"/sandbox", "pause"}},
 		{Name: imageOne, Binary: binary, Entrypoint: []string{"/sandbox"}, Env: []string{"VERSION=1"}},
 		{Name: imageTwo, Binary: binary, Entrypoint: []string{"/sandbox"}, Env: []string{"VERSION=2"}},
+		{Name: imageIncumbent, Binary: incumbent, Entrypoint: []string{"/agent-sandbox-controller"}},
 	} {
 		archive, err := s.Archive()
 		if err != nil {

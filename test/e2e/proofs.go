@@ -44,5 +44,8 @@ func (s *stand) judge(ctx context.Context) error {
 			return fmt.Errorf("in namespace %s, %d things were as they never may be: %s", name, len(wrong), wrong[0])
 		}
 	}
+	if err := s.tenants[claiming].reachable(); err != nil {
+		return err
+	}
 	return s.tenants[claiming].fenced(ctx)
 }

@@ -4,17 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/kiln-sandbox/kiln/test/cluster"
 	"github.com/kiln-sandbox/kiln/test/world"
 )
 
 // The release and what it runs.
 const (
 	release    = "kiln"
-	deployment = "agent-sandbox-controller"
+	deployment = "kiln"
 	patience   = "--timeout=3m" // of helm
 )
 
@@ -50,6 +55,9 @@ func (s *stand) testsAbsence(ctx context.Context) error {
 	if err := s.scale(ctx, 0); err != nil {
 		return err
 	}
+	if err := s.answers(ctx, false); err != nil {
+		return err
+	}
 	switch err := s.test(ctx); {
 	case err == nil:
 		return errors.New("helm test passes while nothing runs")
@@ -59,7 +67,21 @@ func (s *stand) testsAbsence(ctx context.Context) error {
 	if err := s.scale(ctx, 2); err != nil {
 		return err
 	}
+	if err := s.answers(ctx, true); err != nil {
+		return err
+	}
 	return s.test(ctx)
+}
+
+// answers returns when pods are connected to the release by its Service, or are refused. kube-proxy writes its rules
+// a while after the endpoints have changed, and tells nobody when. Until then connections go to pods that are gone,
+// and get no answer at all.
+func (s *stand) answers(ctx context.Context, yes bool) error {
+	service, err := s.clients.Core.CoreV1().Services(home).Get(ctx, deployment, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	return s.tenants[claiming].asks(ctx, net.JoinHostPort(service.Spec.ClusterIP, "8080"), func(said string) bool { return (said != "refused") == yes })
 }
 
 // scale gives the Deployment a number of pods, and returns when it has just them.
@@ -104,14 +126,23 @@ func (s *stand) runs(ctx context.Context, replicas int, judge func(args string) 
 	if _, err := s.kubectl(ctx, "-n", home, "rollout", "status", "deployment/"+deployment, patience); err != nil {
 		return err
 	}
-	d, err := s.clients.Core.AppsV1().Deployments(home).Get(ctx, deployment, metav1.GetOptions{})
+	// A replica may be not ready for a moment.
+	var args []string
+	err := s.cluster.Await(ctx, appsv1.SchemeGroupVersion.WithResource("deployments"), home, deployment, cluster.Condition{
+		What: fmt.Sprintf("one with %d pods that are ready", replicas),
+		Met: func(o *unstructured.Unstructured) bool {
+			var d appsv1.Deployment
+			if o == nil || runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &d) != nil {
+				return false
+			}
+			args = d.Spec.Template.Spec.Containers[0].Args
+			return int(d.Status.ReadyReplicas) == replicas && int(d.Status.UpdatedReplicas) == replicas && int(d.Status.Replicas) == replicas
+		},
+	})
 	if err != nil {
 		return err
 	}
-	if int(d.Status.ReadyReplicas) != replicas || int(d.Status.UpdatedReplicas) != replicas {
-		return fmt.Errorf("the Deployment says %+v, and should have %d pods", d.Status, replicas)
-	}
-	return judge(strings.Join(d.Spec.Template.Spec.Containers[0].Args, " "))
+	return judge(strings.Join(args, " "))
 }
 
 // changes shows what becomes of sandboxes when the release changes, and goes.
@@ -150,12 +181,17 @@ func (s *stand) changes() []proof {
 // serveWhile has one claim after the other served until something has been done, and at least
 // one.
 func (t *tenant) serveWhile(ctx context.Context, name string, do func() error) error {
+	return t.meanwhile(ctx, name, t.serve, do)
+}
+
+// meanwhile is serveWhile for another way to be served.
+func (t *tenant) meanwhile(ctx context.Context, name string, serve func(context.Context, string) error, do func() error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- do() }()
 	for i := 1; ; i++ {
-		if err := t.serve(ctx, fmt.Sprintf("%s-%d", name, i)); err != nil {
+		if err := serve(ctx, fmt.Sprintf("%s-%d", name, i)); err != nil {
 			return err
 		}
 		select {

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/kiln-sandbox/kiln/states"
 	"github.com/kiln-sandbox/kiln/test/world"
 )
 
@@ -67,6 +70,21 @@ func (t *tenant) pod(name string) (pod *corev1.Pod) {
 	return pod
 }
 
+// asks asks an address from the pod of claim "first", which is kept, until the answer is right. The kernel does not tell
+// the node itself that a Service without endpoints refuses a connection.
+func (t *tenant) asks(ctx context.Context, address string, right func(answer string) bool) error {
+	var answer string
+	var last error
+	err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		answer, last = t.exec(ctx, t.SandboxOf("first"), "ask", address)
+		return last == nil && right(answer), nil
+	})
+	if err != nil {
+		return fmt.Errorf("%s answers %q, %w: %w", address, answer, last, context.Cause(ctx))
+	}
+	return nil
+}
+
 // version says of which version the process in a pod is.
 func version(who string) string {
 	before, _, _ := strings.Cut(strings.TrimPrefix(who, "version "), ",")
@@ -105,8 +123,12 @@ func (s *stand) unhurt(ctx context.Context) error {
 }
 
 func (k kept) lost(ctx context.Context) error {
-	if err := k.tenant.Holds(world.Told(k.claim)); err != nil {
+	if err := k.tenant.Holds(world.HasState(k.claim, states.Bound)); err != nil {
 		return fmt.Errorf("it is lost: %w", err)
+	}
+	// A pod may be not ready for a moment, as after a restart of the kubelet.
+	if err := k.tenant.Wait(ctx, world.Told(k.claim)); err != nil {
+		return err
 	}
 	if now := k.tenant.SandboxOf(k.claim); now != k.pod {
 		return fmt.Errorf("claim %s had sandbox %s and has %q", k.claim, k.pod, now)

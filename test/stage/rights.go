@@ -26,6 +26,8 @@ const (
 	Watched = "watched"
 	Wide    = "cluster"
 	AtHome  = "home"
+	// Beside is at home as well, and only for who watches a few other namespaces.
+	Beside = "beside"
 	// Guard is cluster-wide, and only for who serves the metrics securely.
 	Guard = "metrics"
 )
@@ -59,6 +61,7 @@ func Roles(rights []Right) []any {
 		switch r.Where {
 		case AtHome:
 			home = append(home, r.Rule)
+		case Beside: // the rights on all namespaces have it
 		case Guard:
 			guard = append(guard, r.Rule)
 		default:
@@ -108,6 +111,9 @@ func Give(ctx context.Context, c *cluster.Cluster, account *rest.Config, rights 
 		return err
 	}
 	for _, one := range every {
+		if one.Where == Beside {
+			continue
+		}
 		want := slices.ContainsFunc(rights, func(r Right) bool { return r.Why == one.Why })
 		if err := await(ctx, client, one, want); err != nil {
 			return fmt.Errorf("%s of %s: %w", one.Rule.Verbs[0], one.Rule.Resources[0], err)

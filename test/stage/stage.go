@@ -16,7 +16,7 @@ import (
 // Where the controller lives, who it is, and the lease that its replicas share.
 const (
 	Home    = "agent-sandbox-system"
-	Account = "agent-sandbox-controller"
+	Account = "kiln"
 	Lease   = "a3317529.agent-sandbox.x-k8s.io"
 )
 

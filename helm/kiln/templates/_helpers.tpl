@@ -1,6 +1,47 @@
-{{/* The name of everything: what tools made for the agent-sandbox controller look for. */}}
+{{/*
+The name of everything. It is none that the agent-sandbox controller's manifests or chart have, so that both can be
+installed at a time, and what removes one of them leaves the other alone.
+*/}}
 {{- define "kiln.name" -}}
-{{ .Values.nameOverride | default "agent-sandbox-controller" }}
+{{ .Values.nameOverride | default "kiln" }}
+{{- end }}
+
+{{/* What the agent-sandbox controller's chart has by default. In its values they stand for "by default". */}}
+{{- define "kiln.theirName" -}}
+agent-sandbox-controller
+{{- end }}
+{{- define "kiln.theirImage" -}}
+registry.k8s.io/agent-sandbox/agent-sandbox-controller
+{{- end }}
+
+{{/* The name of the Service. */}}
+{{- define "kiln.service" -}}
+{{- $name := include "kiln.name" . -}}
+{{- if eq (.Values.service.name | default "") (include "kiln.theirName" .) }}{{ $name }}{{ else }}{{ .Values.service.name | default $name }}{{ end }}
+{{- end }}
+
+{{/* The ConfigMap of the allowed label domains: the release's own, or one that users made. */}}
+{{- define "kiln.config" -}}
+{{ if .Values.allowedLabelDomains }}{{ include "kiln.name" . }}-config{{ else }}agent-sandbox-config{{ end }}
+{{- end }}
+
+{{/* The given values that have no effect, one a line, each with the reason. */}}
+{{- define "kiln.ignored" -}}
+{{- if hasKey .Values "webhookServiceName" }}
+  webhookServiceName: there is no webhook
+{{- end }}
+{{- if not (kindIs "invalid" .Values.controller.sandboxWarmPoolUnschedulableRecheckInterval) }}
+  controller.sandboxWarmPoolUnschedulableRecheckInterval: an event tells when a pod can be scheduled
+{{- end }}
+{{- if and .Values.namespace.create .Values.crds.install }}
+  namespace.create: the definitions are installed before the release, in the namespace; helm's --create-namespace makes it
+{{- end }}
+{{- if eq .Values.image.repository (include "kiln.theirImage" .) }}
+  image.repository, image.tag, image.digest: they name the agent-sandbox controller's image; Kiln's own is used
+{{- end }}
+{{- if and (eq (.Values.service.name | default "") (include "kiln.theirName" .)) (ne (include "kiln.service" .) .Values.service.name) }}
+  service.name: {{ .Values.service.name }} is the agent-sandbox controller's; nameOverride={{ .Values.service.name }} gives Kiln that name
+{{- end }}
 {{- end }}
 
 {{- define "kiln.namespace" -}}
@@ -11,7 +52,7 @@
 {{ .Values.serviceAccount.name | default (include "kiln.name" .) }}
 {{- end }}
 
-{{/* The selector is the one label that the agent-sandbox controller's Deployment selects by: it cannot be changed. */}}
+{{/* A Deployment's selector cannot be changed. */}}
 {{- define "kiln.selector" -}}
 app: {{ include "kiln.name" . }}
 {{- end }}
@@ -29,8 +70,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
 {{- define "kiln.image" -}}
+{{- if eq .Values.image.repository (include "kiln.theirImage" .) -}}
+ghcr.io/kiln-sandbox/kiln:{{ .Chart.AppVersion }}
+{{- else -}}
 {{- with .Values.image -}}
 {{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{- end -}}
 {{- end -}}
 {{- end }}
 
