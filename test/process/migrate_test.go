@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -99,11 +100,14 @@ func TestTheWayFromOlderDefinitionsAndObjects(t *testing.T) {
 // member that was about to be deleted.
 func givesBack(t *testing.T) {
 	g := NewWithT(t)
+	const ns = "given-back"
+	_, err := world.core.CoreV1().Namespaces().Create(world.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, metav1.CreateOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
 	applier, err := apply.New(world.cluster.Config, apply.Options{})
 	g.Expect(err).NotTo(HaveOccurred())
 	template := &ext.SandboxTemplate{ObjectMeta: metav1.ObjectMeta{Name: "mine"}}
 	template.Spec.PodTemplate.Spec.Raw = []byte(`{"containers":[{"name":"main","image":"image"}]}`)
-	template, err = world.kiln.Templates("default").Create(world.ctx, template, metav1.CreateOptions{})
+	template, err = world.kiln.Templates(ns).Create(world.ctx, template, metav1.CreateOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
 	want, err := apply.PolicyOf(template)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -114,7 +118,7 @@ func givesBack(t *testing.T) {
 	none := int32(0)
 	pool := &ext.SandboxWarmPool{ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Spec: ext.SandboxWarmPoolSpec{Replicas: &none, TemplateRef: ext.SandboxTemplateRef{Name: "mine"}}}
 	pool.Spec.UpdateStrategy.Type = ext.Rolling
-	pool, err = world.kiln.Pools("default").Create(world.ctx, pool, metav1.CreateOptions{})
+	pool, err = world.kiln.Pools(ns).Create(world.ctx, pool, metav1.CreateOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, name := range []string{"mine-free", "mine-retired"} {
 		member, err := applier.CreateMember(world.ctx, pool, name, blueprint)
@@ -125,31 +129,31 @@ func givesBack(t *testing.T) {
 		}
 	}
 	policy := func() *networkingv1.NetworkPolicy {
-		p, err := world.core.NetworkingV1().NetworkPolicies("default").Get(world.ctx, made.Name, metav1.GetOptions{})
+		p, err := world.core.NetworkingV1().NetworkPolicies(ns).Get(world.ctx, made.Name, metav1.GetOptions{})
 		g.Expect(err).NotTo(HaveOccurred())
 		return p
 	}
 
-	said, err := kiln(t, "migrate", "--back", "--dry-run")
+	said, err := kiln(t, "migrate", "--back", "--dry-run", "--namespace="+ns)
 	g.Expect(err).NotTo(HaveOccurred(), said)
-	g.Expect(said).To(And(ContainSubstring("policy default/mine-network-policy: its controller is SandboxTemplate mine\n"),
-		ContainSubstring("pool default/mine: RollingUpdate is Kiln's own"), ContainSubstring("sandbox default/mine-retired: it was retired, and is deleted\n"),
+	g.Expect(said).To(And(ContainSubstring("policy "+ns+"/mine-network-policy: its controller is SandboxTemplate mine\n"),
+		ContainSubstring("pool "+ns+"/mine: RollingUpdate is Kiln's own"), ContainSubstring("sandbox "+ns+"/mine-retired: it was retired, and is deleted\n"),
 		ContainSubstring("policy:  1, 1 to be given back\n"), ContainSubstring("sandbox: 2, 1 to be given back\n")))
 	g.Expect(policy().ResourceVersion).To(Equal(made.ResourceVersion), "a dry run writes nothing")
 
-	said, err = kiln(t, "migrate", "--back")
+	said, err = kiln(t, "migrate", "--back", "--namespace="+ns)
 	g.Expect(err).NotTo(HaveOccurred(), said)
 	g.Expect(said).To(And(ContainSubstring("policy:  1, 1 given back\n"), ContainSubstring("sandbox: 2, 1 given back\n")))
 	g.Expect(metav1.IsControlledBy(policy(), template)).To(BeTrue())
 	g.Expect(policy().Spec).To(Equal(made.Spec))
-	said, err = kiln(t, "migrate", "--back")
+	said, err = kiln(t, "migrate", "--back", "--namespace="+ns)
 	g.Expect(err).NotTo(HaveOccurred(), said)
 	g.Expect(said).To(And(ContainSubstring("policy:  1, 0 given back\n"), ContainSubstring("sandbox: 1, 0 given back\n")), "once is enough")
 
-	g.Expect(world.kiln.Templates("default").Delete(world.ctx, "mine", metav1.DeleteOptions{})).To(Succeed())
-	g.Expect(world.kiln.Pools("default").Delete(world.ctx, "mine", metav1.DeleteOptions{})).To(Succeed())
+	g.Expect(world.kiln.Templates(ns).Delete(world.ctx, "mine", metav1.DeleteOptions{})).To(Succeed())
+	g.Expect(world.kiln.Pools(ns).Delete(world.ctx, "mine", metav1.DeleteOptions{})).To(Succeed())
 	policies := schema.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "networkpolicies"}
-	g.Expect(world.cluster.Await(world.ctx, policies, "default", made.Name, cluster.Gone)).To(Succeed(), "the garbage collector takes it with its template")
+	g.Expect(world.cluster.Await(world.ctx, policies, ns, made.Name, cluster.Gone)).To(Succeed(), "the garbage collector takes it with its template")
 }
 
 // older installs definitions as they were when v1alpha1 was stored, with a template

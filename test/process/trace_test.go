@@ -167,13 +167,13 @@ func TestTheSpansOfAWarmClaimAndItsSandboxAreBelowThoseOfItsClient(t *testing.T)
 		[]string{"ReconcileSandboxClaim", "waitInQueue"},
 		[]string{"ReconcileSandboxClaim", "adopt take ok"},
 		[]string{"ReconcileSandboxClaim", "adopt take ok", "waitForPlace"},
+		[]string{"ReconcileSandboxClaim", "handed hand ok"},
+		[]string{"ReconcileSandboxClaim", "handed hand ok", "waitForPlace"},
+		[]string{"ReconcileSandboxClaim", "annotate hand ok"},
 		[]string{"ReconcileSandboxClaim", "bound tell ok"},
 		[]string{"ReconcileSandboxClaim", "bound tell ok", "waitForPlace"},
 		[]string{"ReconcileSandbox"},
 		[]string{"ReconcileSandbox", "waitInQueue"},
-		[]string{"ReconcileSandbox", "reconcilePod", "handed hand ok"},
-		[]string{"ReconcileSandbox", "reconcilePod", "handed hand ok", "waitForPlace"},
-		[]string{"AnnotateSandboxClaim", "annotate trail ok"},
 		[]string{"EmitEvent", "SandboxAdopted trail ok"},
 	))
 	for _, s := range spans {
