@@ -120,11 +120,14 @@ func (h Heir) MovePod(ctx context.Context, m PodMove) (*corev1.Pod, error) {
 	return h.Applier.MovePod(ctx, m)
 }
 
-// SyncPod takes a pod over: what its template names no more has to go.
+// SyncPod takes a pod over that Kiln has never moved: what its template names no more has
+// to go. What a user changes on any other is written over.
 func (h Heir) SyncPod(ctx context.Context, m PodMove, is states.State) (*corev1.Pod, error) {
-	var err error
-	if m.Pod, err = h.pod(ctx, m); err != nil {
-		return nil, err
+	if !managedBy(m.Pod, states.StateManager) {
+		var err error
+		if m.Pod, err = h.pod(ctx, m); err != nil {
+			return nil, err
+		}
 	}
 	return h.Applier.SyncPod(ctx, m, is)
 }

@@ -117,10 +117,11 @@ func (b Blueprint) RevisionFor(pool *ext.SandboxWarmPool) string {
 // Most sandboxes say what their template says now. The others tell it themselves: what
 // they run cannot change. What is not known any more is whether the template asked for
 // public DNS, or for labels and annotations to count: then what fits is right. Those of
-// the agent-sandbox controller need none.
+// the agent-sandbox controller need none, as long as Kiln has applied nothing of them.
 func (of Claimed) revision() string {
 	is := of.Sandbox.Labels[LabelRevision]
-	if Inherited(of.Sandbox) || is != "" && (is == of.Says.Revision || is == of.Says.metadataRevision) {
+	theirs := Inherited(of.Sandbox) && !managedBy(of.Sandbox, states.OwnerManager)
+	if theirs || is != "" && (is == of.Says.Revision || is == of.Says.metadataRevision) {
 		return is
 	}
 	all := of.revisions()

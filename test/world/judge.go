@@ -254,7 +254,7 @@ func (j *Judge) claim(c *ext.SandboxClaim, deleted bool) {
 
 // reachable: when a claim becomes Ready its pod has carried the claim's UID and no pool's
 // label. What a user does to the labels afterwards is not judged, nor is a sandbox that a
-// user assigned, or a pod whose pool's label is a user's.
+// user assigned, a pod whose pool's label is a user's, or what another controller says.
 func (j *Judge) reachable(c *ext.SandboxClaim) {
 	was, is := j.ready[c.UID], meta.IsStatusConditionTrue(c.Status.Conditions, "Ready")
 	j.ready[c.UID] = is
@@ -263,7 +263,7 @@ func (j *Judge) reachable(c *ext.SandboxClaim) {
 	switch {
 	case !is || was || j.gap || pod == nil:
 	case j.madeFor[sandbox] != string(c.UID) || j.owner[pod.UID] != sandbox:
-	case byHand(StateManagers(c)) || pod.Labels[apply.LabelPool] != "" && byHand(OwnersOf(pod, "metadata", "labels", apply.LabelPool)):
+	case byHand(StateManagers(c)) || byHand(OwnersOf(c, "status", "conditions", fieldpath.KeyByFields("type", "Ready"), "status")) || pod.Labels[apply.LabelPool] != "" && byHand(OwnersOf(pod, "metadata", "labels", apply.LabelPool)):
 	case j.marked[pod.UID] != string(c.UID):
 		j.violation(c, "it is Ready, and its pod %s does not say that it is the claim's: %v", pod.Name, pod.Labels)
 	}

@@ -61,6 +61,7 @@ func handedTo(claim string, more ...string) metav1.Object {
 func readyClaim(name string) metav1.Object {
 	c := claimTold(name, "bound", "s").(*ext.SandboxClaim)
 	c.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue}}
+	c.ManagedFields = by("kiln-claim", `{"f:status":{"f:state":{},"f:sandbox":{"f:name":{}},"f:conditions":{"k:{\"type\":\"Ready\"}":{"f:status":{}}}}}`)
 	return c
 }
 
