@@ -71,9 +71,9 @@ type widths [classes]width
 // startWidths are small: the server's cores are few, and more writes in flight
 // only wait longer. Warm and trail make room for the claims of a burst.
 var startWidths = widths{
-	classTell:  {most: 16, least: 16},
-	classHand:  {most: 16, least: 16},
-	classTake:  {most: 12, least: 12},
+	classTell:  {most: 24, least: 24},
+	classHand:  {most: 24, least: 24},
+	classTake:  {most: 20, least: 20},
 	classWarm:  {most: 12, least: 1},
 	classTrail: {most: 4, least: 1},
 }

@@ -38,7 +38,7 @@ func TestAWriteThatArrivesLateChangesNothing(t *testing.T) {
 // its way.
 func TestThePodsOfClaimsThatAreGoneAreLeftToTheGarbageCollector(t *testing.T) {
 	t.Parallel()
-	const n, places = 20, 16
+	const n, places = 28, 24
 	w := kit.New(t)
 	gate := kit.NewGate()
 	c := w.Prepared(func(c *kit.Controller) {

@@ -50,7 +50,7 @@ func TestEveryMetricOfTheContractIsToldByItsNameLabelsAndBounds(t *testing.T) {
 		"created_by=controller expired=false launch_type=warm namespace=NS operating_mode=Running owned_by=SandboxWarmPool ready_condition=true sandbox_template=t": 2,
 		"created_by=python-client expired=false launch_type=warm namespace=NS operating_mode=Running owned_by=SandboxClaim ready_condition=true sandbox_template=t": 1,
 		"created_by=unknown expired=false launch_type=cold namespace=NS operating_mode=Running owned_by=SandboxClaim ready_condition=true sandbox_template=t":       1,
-		"created_by=unknown expired=false launch_type=cold namespace=NS operating_mode=Running owned_by=None ready_condition=true sandbox_template=unknown":      1,
+		"created_by=unknown expired=false launch_type=cold namespace=NS operating_mode=Running owned_by=None ready_condition=true sandbox_template=unknown":         1,
 	}, w.Namespace))
 	told := c.Scrape()
 	for name, want := range map[string]struct {
