@@ -57,6 +57,23 @@ func TestAClassIsAsWideAsItMayBeWhileNothingMoreUrgentIsThere(t *testing.T) {
 	g.Expect(ok).To(BeFalse())
 }
 
+func TestAPodIsHandedOverBeforeTheNextSandboxIsTaken(t *testing.T) {
+	g, gate := NewWithT(t), newGate(narrow)
+	hand, _ := entered(gate, classHand)
+	taken, ok := entered(gate, classTake)
+	g.Expect(ok).To(BeTrue(), "take stays open")
+	_, ok = entered(gate, classTake)
+	g.Expect(ok).To(BeFalse(), "take is narrow while hand has work")
+	waits := queued(gate, classTake, "a")
+	taken()
+	g.Expect(waits.came).To(BeClosed())
+	hand()
+	_, ok = entered(gate, classTake)
+	g.Expect(ok).To(BeTrue())
+	g.Expect(gate.quiet()).To(BeFalse(), "sandboxes are being taken")
+	g.Expect(newGate(narrow).quiet()).To(BeTrue())
+}
+
 func TestAClassNarrowsWhileAMoreUrgentOneHasWorkAndNeverCloses(t *testing.T) {
 	g, gate := NewWithT(t), newGate(narrow)
 	leave, ok := entered(gate, classTake)
