@@ -29,7 +29,7 @@ func incomplete(d Decision) string {
 		return "it looks again later, and has something to do now"
 	case (d.Act == Move) != (d.About.Event != ""):
 		return "a move names its edge, and nothing else does"
-	case d.About.Beside != Rest && !(d.Act == Adopt && d.About.Beside == ProveFresh) && !(d.Act == Move && d.About.Part == PartPod && d.About.Beside == Annotate):
+	case d.About.Beside != Rest && (d.Act != Adopt || d.About.Beside != ProveFresh) && (d.Act != Move || d.About.Part != PartPod || d.About.Beside != Annotate):
 		return "freshness is proven beside an adoption, a claim is annotated beside a hand-over, and nothing else is done beside anything"
 	case d.Act == Move && d.About.Part != PartSelf && d.About.Event != EventHanded:
 		return "the hand-over is the one move of another object"

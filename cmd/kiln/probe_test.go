@@ -42,7 +42,7 @@ func TestProbeTriesANewConnectionWhereOneGetsNoAnswer(t *testing.T) {
 			}
 			ours, theirs := net.Pipe()
 			go func() {
-				defer theirs.Close()
+				defer func() { _ = theirs.Close() }()
 				if _, err := http.ReadRequest(bufio.NewReader(theirs)); err == nil {
 					_, _ = io.WriteString(theirs, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 				}

@@ -66,7 +66,7 @@ var serverFacts = []applied{
 	{"a field that is taken by force is the taker's alone", "pods/o", "two!", `"metadata":{"labels":{"x":"2"}}`, 200, "",
 		func(g Gomega, _, after *unstructured.Unstructured) {
 			for _, e := range after.GetManagedFields() {
-				g.Expect(strings.Contains(string(e.FieldsV1.Raw), `"f:x"`)).To(Equal(e.Manager == "two"), e.Manager)
+				g.Expect(strings.Contains(string(e.FieldsV1.GetRawBytes()), `"f:x"`)).To(Equal(e.Manager == "two"), e.Manager)
 			}
 		}},
 	{"a status with another UID is taken", "sandboxes/a/status", "tells!", `"metadata":{"uid":"other","resourceVersion":"{rv}"},"status":{"nodeName":"n"}`, 200, "", nil},
