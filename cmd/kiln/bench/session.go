@@ -137,13 +137,17 @@ func marshal(o any) []byte {
 	return text
 }
 
+// unpooled selects the pods without a pool's label: a pod is first told of when it is a
+// claim's. All pods would be so many events that the last ones are read seconds late.
+const unpooled = "!agents.x-k8s.io/warm-pool-sandbox"
+
 // watched does something while claims, pods and the pool are watched. A watch that fails for
 // good ends it.
 func (s *session) watched(ctx context.Context, do func(context.Context) error) error {
 	for of, see := range map[source]func(time.Time, event){
-		{path: s.path("sandboxclaims")}:    s.seeClaim,
-		{path: s.path("sandboxwarmpools")}: s.seePool,
-		{path: s.pods(), metadata: true}:   s.seePod,
+		{path: s.path("sandboxclaims")}:                   s.seeClaim,
+		{path: s.path("sandboxwarmpools")}:                s.seePool,
+		{path: s.pods(), label: unpooled, metadata: true}: s.seePod,
 	} {
 		inner, stop, err := s.server.attend(ctx, of, see)
 		if apierrors.IsNotFound(err) {

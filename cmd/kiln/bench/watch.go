@@ -87,8 +87,8 @@ const metadataOnly = "application/json;as=PartialObjectMetadata%s;g=meta.k8s.io;
 // A source is what a watch looks at.
 type source struct {
 	path string
-	// field selects objects, if it is not empty.
-	field string
+	// field and label select objects, if they are not empty.
+	field, label string
 	// metadata leaves out spec and status.
 	metadata bool
 }
@@ -178,6 +178,9 @@ func (s *server) request(of source, kind string) *rest.Request {
 	r := s.watches.Get().AbsPath(of.path)
 	if of.field != "" {
 		r.Param("fieldSelector", of.field)
+	}
+	if of.label != "" {
+		r.Param("labelSelector", of.label)
 	}
 	if of.metadata {
 		r.SetHeader("Accept", fmt.Sprintf(metadataOnly, kind))
