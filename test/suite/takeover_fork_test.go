@@ -1,7 +1,6 @@
 package suite
 
 import (
-	"slices"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,22 +14,7 @@ import (
 func TestAMemberOfAForkOfTheIncumbentIsAdopted(t *testing.T) {
 	const fork = "sandboxd-manager"
 	w := left(t, "by: agent-sandbox-controller", "by: "+fork, "by: sandbox-controller", "by: "+fork)
-	before := uids(w)
-	c := w.Controller()
-	w.Await(taken)
-	w.Create(world.Claim("new", "p"))
-	w.Await(world.Bound("new"), filled("p", 2), world.Annotated("new"), c.Settled())
-	name := w.SandboxOf("new")
-	if !slices.Contains([]string{"p-aaaaa", "p-bbbbb"}, name) {
-		t.Fatalf("the claim was given %s", name)
-	}
-	b, pod := w.Sandbox(name), w.Pod(name)
-	if b.UID != before["sandbox/"+name] || pod.UID != before["pod/"+name] {
-		t.Error("it was made anew")
-	}
-	if len(b.OwnerReferences) != 1 || b.OwnerReferences[0].UID != w.Claim("new").UID {
-		t.Errorf("its owners are %v", b.OwnerReferences)
-	}
+	c, b, pod := adoptsMember(t, w)
 	has(t, b, map[string]string{apply.LabelClaimUID: string(w.Claim("new").UID), apply.LabelPool: "", apply.LabelBlueprintHash: "", apply.LabelPodTemplateHash: ""})
 	has(t, pod, map[string]string{apply.LabelPool: "", "app": "python"})
 	if _, still := pod.Annotations[apply.AnnotationSafeToEvict]; still {

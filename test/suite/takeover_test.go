@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kiln-sandbox/kiln/apply"
+	agents "github.com/kiln-sandbox/kiln/crds/agents/v1beta1"
 	ext "github.com/kiln-sandbox/kiln/crds/extensions/v1beta1"
 	"github.com/kiln-sandbox/kiln/states"
 	"github.com/kiln-sandbox/kiln/test/kit"
@@ -112,8 +113,9 @@ func filled(pool string, n int) world.Condition {
 	return world.All(world.Full(pool, n), world.Counted(pool, int32(n)))
 }
 
-func TestAMemberOfTheIncumbentIsAdoptedAndLosesWhatAPoolPutOnIt(t *testing.T) {
-	w := left(t)
+// adoptsMember has a claim adopt one of the members that were left, as it is.
+func adoptsMember(t *testing.T, w *kit.World) (*kit.Controller, *agents.Sandbox, *corev1.Pod) {
+	t.Helper()
 	before := uids(w)
 	c := w.Controller()
 	w.Await(taken)
@@ -130,6 +132,12 @@ func TestAMemberOfTheIncumbentIsAdoptedAndLosesWhatAPoolPutOnIt(t *testing.T) {
 	if len(b.OwnerReferences) != 1 || b.OwnerReferences[0].UID != w.Claim("new").UID {
 		t.Errorf("its owners are %v", b.OwnerReferences)
 	}
+	return c, b, pod
+}
+
+func TestAMemberOfTheIncumbentIsAdoptedAndLosesWhatAPoolPutOnIt(t *testing.T) {
+	w := left(t)
+	c, b, pod := adoptsMember(t, w)
 	has(t, b, map[string]string{
 		apply.LabelLaunch: "warm", apply.LabelRevision: w.Revision("t"), apply.LabelClaimUID: string(w.Claim("new").UID),
 		apply.LabelPool: "", apply.LabelBlueprintHash: "", apply.LabelPodTemplateHash: "",
@@ -142,8 +150,8 @@ func TestAMemberOfTheIncumbentIsAdoptedAndLosesWhatAPoolPutOnIt(t *testing.T) {
 	if _, still := b.Spec.PodTemplate.ObjectMeta.Annotations[apply.AnnotationSafeToEvict]; still {
 		t.Error("its next pod would be safe to evict")
 	}
-	same(t, writesTo(c, "sandbox", name), "takeover", "adopt")
-	same(t, slices.Compact(writesTo(c, "pod", name)), "ready", "takeover", "bound")
+	same(t, writesTo(c, "sandbox", b.Name), "takeover", "adopt")
+	same(t, slices.Compact(writesTo(c, "pod", b.Name)), "ready", "takeover", "bound")
 	for _, o := range []metav1.Object{b, pod} {
 		if apply.Inherited(o) {
 			t.Errorf("the incumbent still owns fields that are Kiln's: %v", o.GetManagedFields())
