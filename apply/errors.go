@@ -50,8 +50,8 @@ func Message(err error) string {
 	return err.Error()
 }
 
-// Cause is for what the API server refused a write. Where it names fields they say it:
-// its words have the names of the objects in them, and every object has its own.
+// Cause is why the API server refused a write, in the same words for every object: the
+// reason and the fields if the server names fields, or else its message.
 func Cause(err error) string {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {

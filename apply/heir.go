@@ -121,7 +121,7 @@ func (h Heir) MovePod(ctx context.Context, m PodMove) (*corev1.Pod, error) {
 }
 
 // SyncPod takes a pod over that Kiln has never moved: what its template names no more has
-// to go. What a user changes on any other is written over.
+// to go. On any other pod SyncPod writes over the changes of a user.
 func (h Heir) SyncPod(ctx context.Context, m PodMove, is states.State) (*corev1.Pod, error) {
 	if !managedBy(m.Pod, states.StateManager) {
 		var err error

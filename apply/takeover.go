@@ -159,13 +159,13 @@ func divide(o metav1.Object, e metav1.ManagedFieldsEntry, marked bool) (parts ma
 		return nil, nil // nobody can tell what it owns
 	}
 	parts, rest = map[states.Manager]*fieldpath.Set{}, fieldpath.NewSet()
-	leaves := all.Leaves()
+	leaves, users := all.Leaves(), propagatedOf(o)
 	all.Iterate(func(p fieldpath.Path) {
 		// The fields of an item do not make the item theirs; of a map, its keys do.
 		if item := p[len(p)-1].Key != nil; !item && !leaves.Has(p) {
 			return
 		}
-		manager, ok := from.heir(o, p, marked)
+		manager, ok := from.heir(users, p, marked)
 		if !ok {
 			rest.Insert(p.Copy())
 			return
@@ -187,12 +187,12 @@ var (
 // heir is the manager in whose scope a field is. What an object is born with is the
 // manager's who would have made it, and so are the keys that a user chose, if they came
 // from the template. The pool's label is kiln-state's: that removes it.
-func (all inheritance) heir(o metav1.Object, p fieldpath.Path, marked bool) (states.Manager, bool) {
+func (all inheritance) heir(users propagated, p fieldpath.Path, marked bool) (states.Manager, bool) {
 	authors := marked && p.Equals(safeToEvict)
 	for _, in := range []func(Scope) bool{
 		func(s Scope) bool { return s.once != nil && holds(s.once, p) && !p.Equals(poolLabel) },
 		func(s Scope) bool { return !authors && holds(s.own, p) },
-		func(s Scope) bool { return s.keys != noKeys && isUserKey(p) && (authors || propagated(o, p)) },
+		func(s Scope) bool { return s.keys != noKeys && isUserKey(p) && (authors || users.has(p)) },
 	} {
 		for _, s := range all.scopes {
 			if in(s) {
@@ -203,15 +203,23 @@ func (all inheritance) heir(o metav1.Object, p fieldpath.Path, marked bool) (sta
 	return "", false
 }
 
-// propagated reports whether a label or an annotation of a pod came from its template.
-// The pod lists those.
-func propagated(o metav1.Object, p fieldpath.Path) bool {
-	list := AnnotationLabels
-	if *p[1].FieldName == "annotations" {
-		list = AnnotationAnnotations
+// A propagated is the labels and the annotations of a pod that came from its template,
+// as sets: a user may write as many keys as an object holds.
+type propagated map[string]map[string]bool
+
+// propagatedOf reads the lists that a pod has of them.
+func propagatedOf(o metav1.Object) propagated {
+	all := propagated{}
+	for field, list := range map[string]string{"labels": AnnotationLabels, "annotations": AnnotationAnnotations} {
+		all[field] = map[string]bool{}
+		for _, key := range split(o.GetAnnotations()[list]) {
+			all[field][key] = true
+		}
 	}
-	return slices.Contains(split(o.GetAnnotations()[list]), *p[2].FieldName)
+	return all
 }
+
+func (all propagated) has(p fieldpath.Path) bool { return all[*p[1].FieldName][*p[2].FieldName] }
 
 // holds reports whether a field is in a set, or below one that is.
 func holds(set *fieldpath.Set, p fieldpath.Path) bool {

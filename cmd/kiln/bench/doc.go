@@ -3,8 +3,8 @@
 // it is Ready and names its sandbox, and the pod of that carries the claim's UID and no
 // pool's label: routers, Services and network policies find it by these. The time until
 // the claim is Ready is told apart. The package knows the public API alone, so it
-// measures any controller that serves it. One that writes no claim's UID on pods is
-// judged by the pool's label alone.
+// measures any controller that serves it. The pool's label alone decides if the
+// controller writes no claim's UID on any pod.
 //
 //	options    what to measure, and whether that makes sense
 //	schedule   when claims arrive
@@ -38,7 +38,7 @@
 // that only this run knows, removed at its end.
 //
 // A burst has a floor of its own, by which its latencies are divided: as many claims at
-// once, and for each the two writes that somebody waits for, on sandboxes that are there.
+// once, and for each two of the three writes that somebody waits for, on sandboxes that are there.
 //
 // # Writes
 //

@@ -2,9 +2,10 @@ package bench
 
 import (
 	"slices"
-	"strconv"
 	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
 // A life is what was seen of one claim. Times are counted from the beginning of its
@@ -200,9 +201,8 @@ func (l *ledger) serve(one *life, pod claimed) {
 // later compares resource versions, which are numbers of one sequence for all kinds of a
 // server whose objects are in one etcd.
 func later(a, than string) bool {
-	x, err := strconv.ParseUint(a, 10, 64)
-	y, other := strconv.ParseUint(than, 10, 64)
-	return err == nil && other == nil && x > y
+	c, err := resourceversion.CompareResourceVersion(a, than)
+	return err == nil && c > 0
 }
 
 // waiting counts the claims that were made and are not served, and those that are.
